@@ -1,0 +1,45 @@
+"""Rookery trains groups of independent reinforcement-learning agents in one game.
+
+The names below are the library. They are loaded when first used, so that importing
+`rookery` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rookery.errors import ConfigError, GameError, PlayerError, RookeryError
+    from rookery.playing import Match, play
+    from rookery.recordings import Recording
+
+__all__ = [
+    "ConfigError",
+    "GameError",
+    "Match",
+    "PlayerError",
+    "Recording",
+    "RookeryError",
+    "play",
+]
+
+_HOMES = {
+    "ConfigError": "errors",
+    "GameError": "errors",
+    "Match": "playing",
+    "PlayerError": "errors",
+    "Recording": "recordings",
+    "RookeryError": "errors",
+    "play": "playing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rookery' has no attribute '{name}'")
+    return getattr(import_module(f"rookery.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

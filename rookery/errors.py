@@ -1,0 +1,52 @@
+"""Every exception Rookery raises on purpose.
+
+    RookeryError            anything a user can put right; the command line prints one line
+    ├── ConfigError         a setting, a name or a file the user gave does not fit
+    ├── GameError           a game broke its contract while being built or played
+    └── PlayerError         a scripted player does not fit its agent, or broke its contract
+
+A message says what was found, what was expected and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class RookeryError(Exception):
+    """Something the user can put right."""
+
+    exit_code = 2
+
+
+class ConfigError(RookeryError):
+    """One or more settings, names or files do not fit; `problems` lists them all."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__(_joined(problems))
+
+
+class GameError(RookeryError):
+    """A game broke its contract."""
+
+
+class PlayerError(RookeryError):
+    """A scripted player does not fit its agent, or broke its contract."""
+
+
+def nearest(found: str, known: Iterable[str]) -> str:
+    """Return advice for an unknown name: the nearest known one, else the list."""
+    names = sorted(known)
+    match = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
+    if match:
+        return f"did you mean '{match[0]}'?"
+    return f"known are {', '.join(names)}." if names else "there are none."
+
+
+def _joined(problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    numbered = " ".join(f"({i}) {text}" for i, text in enumerate(problems, start=1))
+    return f"{len(problems)} problems: {numbered}"

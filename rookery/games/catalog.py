@@ -1,0 +1,95 @@
+"""What can be played, by name: our own games, a user's file, and foreign games.
+
+Every public class of rules or game in a module of `rookery.games` is found here, so a
+new game is one file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import rookery.games
+from rookery.config import Settings
+from rookery.errors import ConfigError, nearest
+from rookery.games.base import Game
+from rookery.games.gridworld import GridEngine, GridGame
+from rookery.games.loading import load_object
+from rookery.players.base import RandomPlayer
+
+PETTINGZOO = "pettingzoo:"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A game that can be built."""
+
+    name: str
+    summary: str
+    settings: type[Settings]
+    players: Mapping[str, Any]
+    """Scripted players by name; `random` is always among them."""
+    build: Callable[..., Game]
+    """Called with (settings, worlds, seed, first_world)."""
+
+
+def find(name: str) -> Entry:
+    """Return the game of this name, or in this file (`./mine.py:Zap`)."""
+    if name.startswith(PETTINGZOO):
+        foreign = import_module("rookery.games.pettingzoo")
+        return _entry(name, foreign.open_pettingzoo(name.removeprefix(PETTINGZOO)))
+    if ":" in name or name.endswith(".py"):
+        return _entry(name, load_object(name))
+    entries = entries_by_name()
+    if name not in entries:
+        raise ConfigError(f"unknown game '{name}': {nearest(name, entries)}")
+    return entries[name]
+
+
+@cache
+def entries_by_name() -> dict[str, Entry]:
+    """Return our own games by name."""
+    entries = [_entry(_name(found), found) for found in _own_games()]
+    return {entry.name: entry for entry in sorted(entries, key=lambda e: e.name)}
+
+
+def _own_games() -> Iterator[type]:
+    for module in pkgutil.iter_modules(rookery.games.__path__, "rookery.games."):
+        if module.ispkg or module.name == "rookery.games.pettingzoo":
+            continue
+        for _, found in inspect.getmembers(import_module(module.name), inspect.isclass):
+            own = found.__module__ == module.name
+            playable = issubclass(found, Game | GridGame) and "Settings" in vars(found)
+            if own and playable and not inspect.isabstract(found):
+                yield found
+
+
+def _name(found: type) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower()
+
+
+def _entry(name: str, found: Any) -> Entry:
+    if not (inspect.isclass(found) and issubclass(found, Game | GridGame)):
+        raise ConfigError(
+            f"'{name}' is {found!r:.60}, not a game: name a class that extends GridGame "
+            "or Game."
+        )
+    summary = (inspect.getdoc(found) or "").split("\n")[0]
+    players = {"random": RandomPlayer, **found.players}
+    return Entry(name, summary, found.Settings, players, _builder(found))
+
+
+def _builder(found: type[Game] | type[GridGame]) -> Callable[..., Game]:
+    if issubclass(found, Game):
+        return found
+
+    def build(settings: Any, worlds: int, seed: int, first_world: int = 0) -> Game:
+        return GridEngine(found(settings), worlds, seed, first_world)
+
+    return build

@@ -1,0 +1,37 @@
+"""The grid engine: write the rules of a game for one agent, play them in all worlds."""
+
+from rookery.games.gridworld.body import Me
+from rookery.games.gridworld.engine import GridEngine
+from rookery.games.gridworld.rules import (
+    MOVES,
+    STEPS,
+    TURNS,
+    Body,
+    GridGame,
+    GridSettings,
+    Kind,
+    PerAgent,
+    PerCell,
+    PerWorld,
+    Vector,
+    Window,
+)
+from rookery.games.gridworld.world import World
+
+__all__ = [
+    "MOVES",
+    "STEPS",
+    "TURNS",
+    "Body",
+    "GridEngine",
+    "GridGame",
+    "GridSettings",
+    "Kind",
+    "Me",
+    "PerAgent",
+    "PerCell",
+    "PerWorld",
+    "Vector",
+    "Window",
+    "World",
+]

@@ -1,0 +1,224 @@
+"""The fixed side of a grid game: kinds with numbers, cells with a margin, tables.
+
+Cells are numbered row by row over the map plus a margin as wide as the farthest look, so
+that neither a move nor a window ever needs to ask whether it left the map. The margin is
+filled with a solid kind nobody sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import ConfigError, nearest
+from rookery.games.gridworld.rules import (
+    AGENTS,
+    MOVES,
+    STEPS,
+    TURNS,
+    Body,
+    Column,
+    GridGame,
+    Kind,
+    Vector,
+    Window,
+)
+from rookery.specs import AgentSpec, Array, Part
+
+START_SPOT = "P"
+BLANKS = " ."
+NOWHERE = 0
+"""The cell of agents that are out: in the margin's corner."""
+
+
+@dataclass(eq=False)
+class Actions:
+    """What a body's actions mean to the engine."""
+
+    count: int
+    toward: Array
+    """(4 facings, actions + 1) cell offsets; the last column is for 'does nothing'."""
+    turned: Array
+    """(4 facings, actions + 1) facings."""
+    relative: bool
+    """Whether what actions do depends on the facing."""
+    does: dict[str, Array]
+    """Action name to (actions + 1,) bool."""
+
+
+class Layout:
+    """Everything about a game's grid that never changes while it is played."""
+
+    def __init__(self, rules: GridGame) -> None:
+        self.rules = rules
+        self.roster = tuple(rules.roster())
+        declared = vars(rules)
+        self.bodies = list(dict.fromkeys(self.roster))
+        self.columns: dict[str, Column] = {
+            name: value for name, value in declared.items() if isinstance(value, Column)
+        }
+        self._name_all(declared)
+        self.kinds = self._number_kinds(declared)
+        self.layers = tuple(dict.fromkeys(kind.layer for kind in self.kinds[1:]))
+        self.height, self.width, self.chart = self._read_map()
+        self._measure()
+        self._tabulate()
+        self.specs = tuple(self._spec(i, body) for i, body in enumerate(self.roster))
+
+    def _name_all(self, declared: dict[str, Any]) -> None:
+        for name, value in declared.items():
+            if isinstance(value, Kind | Body):
+                value.name = name
+        for body in self.bodies:
+            body.kind = Kind(
+                solid=True, layer=AGENTS, tile=body.tile, name=body.name, char="@"
+            )
+
+    def _number_kinds(self, declared: dict[str, Any]) -> list[Kind]:
+        things = [value for value in declared.values() if isinstance(value, Kind)]
+        # On the agents' layer, which no author can clear.
+        outside = Kind(solid=True, seen=False, name="outside", layer=AGENTS)
+        kinds = [Kind(name="nothing", seen=False), outside, *things]
+        kinds += [body.kind for body in self.bodies]
+        for number, kind in enumerate(kinds):
+            kind.id = number
+            kind.char = kind.char or kind.name[0]
+            kind.tile = kind.tile or kind.name
+        return kinds
+
+    def _read_map(self) -> tuple[int, int, list[str]]:
+        rows = [line for line in self.rules.map.splitlines() if line.strip()]
+        if not rows:
+            settings: Any = self.rules.settings
+            return settings.height, settings.width, []
+        width = max(len(row) for row in rows)
+        chart = [row.ljust(width) for row in rows]
+        known = {kind.char for kind in self.kinds[2:]} | {START_SPOT, *BLANKS}
+        strange = sorted(set("".join(chart)) - known)
+        if strange:
+            raise ConfigError(
+                f"the map of {type(self.rules).__name__} has {strange[0]!r}, which is no "
+                f"kind's char: known are {' '.join(sorted(known - {' '}))}."
+            )
+        return len(chart), width, chart
+
+    def _measure(self) -> None:
+        windows = [
+            look
+            for body in self.bodies
+            for look in body.sees.values()
+            if isinstance(look, Window)
+        ]
+        self.margin = max([1, *(max(window.reach) for window in windows)])
+        self.stride = self.width + 2 * self.margin
+        self.cells = (self.height + 2 * self.margin) * self.stride
+        every = np.arange(self.cells).reshape(-1, self.stride)
+        inside = every[
+            self.margin : self.margin + self.height,
+            self.margin : self.margin + self.width,
+        ]
+        self.inside = inside.ravel()
+        """The cells of the map, row by row."""
+        self.outside = np.ones(self.cells, bool)
+        self.outside[self.inside] = False
+        self.edge = ~self.outside
+        self.edge[inside[1:-1, 1:-1]] = False
+        self.directions = np.array([-self.stride, 1, self.stride, -1])
+        """Cell offsets of up, right, down and left."""
+        self.starts = self._chart_cells(START_SPOT) if self.chart else self.inside
+        if not len(self.starts):
+            self.starts = self.inside
+
+    def _chart_cells(self, char: str) -> Array:
+        flat = np.array(list("".join(self.chart)))
+        return self.inside[flat == char]
+
+    def charted(self) -> list[tuple[Kind, Array]]:
+        """Return the kinds the map draws, with their cells."""
+        drawn = [(kind, self._chart_cells(kind.char)) for kind in self.kinds[2:]]
+        return [(kind, cells) for kind, cells in drawn if len(cells)]
+
+    def _tabulate(self) -> None:
+        self.values = np.array([kind.value for kind in self.kinds], np.float32)
+        self.solids = np.array([kind.solid for kind in self.kinds])
+        self._layer_numbers = {name: i for i, name in enumerate(self.layers)}
+        self.layer_of = {kind.id: self.layer_number(kind.layer) for kind in self.kinds[1:]}
+        self.mortal = {
+            kind.id: kind.lifetime for kind in self.kinds if kind.lifetime is not None
+        }
+        self.mortal_layers = sorted({self.layer_of[kind] for kind in self.mortal})
+        self.actions = {body.name: self._meaning(body) for body in self.bodies}
+
+    def layer_number(self, layer: str) -> int:
+        """Return the number of a layer, by name."""
+        number = self._layer_numbers.get(layer)
+        if number is None:
+            raise ConfigError(
+                f"{type(self.rules).__name__} has no layer '{layer}': "
+                f"{nearest(layer, self.layers)}"
+            )
+        return number
+
+    def _meaning(self, body: Body) -> Actions:
+        spec = AgentSpec("", "", {}, body.actions)
+        names = [tuple(name.split("+")) for name in spec.action_names]
+        toward = np.zeros((4, len(names) + 1), np.int64)
+        turned = np.repeat(np.arange(4, dtype=np.int8)[:, None], len(names) + 1, axis=1)
+        for facing, (action, words) in product(range(4), enumerate(names)):
+            for word in words:
+                way, now = _effect(word, facing)
+                if way is not None:
+                    toward[facing, action] = self.directions[way]
+                if now != facing:
+                    turned[facing, action] = now
+        every_word = {word for words in names for word in words}
+        does = {
+            word: np.array([word in words for words in names] + [False])
+            for word in every_word
+        }
+        relative = bool((toward != toward[0]).any())
+        relative |= bool((turned[:, :-1] != turned[0, :-1]).any())
+        return Actions(len(names), toward, turned, relative, does)
+
+    def channels(self) -> list[Kind]:
+        """Return the kinds windows show, in channel order."""
+        return [kind for kind in self.kinds if kind.seen]
+
+    def _spec(self, number: int, body: Body) -> AgentSpec:
+        masked = type(self.rules).legal is not GridGame.legal
+        return AgentSpec(str(number), body.name, self.parts(body), body.actions, masked)
+
+    def parts(self, body: Body) -> dict[str, Part]:
+        """Return what a body sees, by name."""
+        return {name: self._part(look) for name, look in body.sees.items()}
+
+    def _part(self, look: Window | Vector) -> Part:
+        if isinstance(look, Vector):
+            labels = tuple(self._labels(look.columns))
+            return Part((len(labels),), np.dtype(np.float32), labels)
+        ahead, behind, sides = look.reach
+        labels = tuple(kind.name for kind in self.channels())
+        shape = (len(labels), ahead + 1 + behind, 2 * sides + 1)
+        return Part(shape, np.dtype(np.uint8), labels)
+
+    def _labels(self, columns: tuple[str, ...]) -> list[str]:
+        labels: list[str] = []
+        for name in columns:
+            column = self.columns.get(name, Column())
+            size = int(np.prod(column.shape))
+            labels += [name] if column.shape == () else [f"{name}.{i}" for i in range(size)]
+        return labels
+
+
+def _effect(word: str, facing: int) -> tuple[int | None, int]:
+    """Return which way an action moves (None: it does not), and the facing after it."""
+    if word in MOVES:
+        return MOVES.index(word), MOVES.index(word)
+    if word in STEPS:
+        return (facing + STEPS.index(word)) % 4, facing
+    if word in TURNS:
+        return None, (facing + (1, 3)[TURNS.index(word)]) % 4
+    return None, facing

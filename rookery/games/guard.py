@@ -1,0 +1,208 @@
+"""The one place where what a game says is checked, turn by turn.
+
+Whatever plays a game plays it through `Guarded`: behind it, every array has the declared
+shape and type and holds no NaN, and agents never change. The rest of the code need not
+ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import GameError
+from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.specs import AgentSpec, Array
+
+
+class Guarded(Game):
+    """A game whose every word is checked against its contract."""
+
+    def __init__(self, game: Game, name: str) -> None:
+        super().__init__(game.settings, game.worlds, 0)
+        self.game, self.name = game, name
+        self.agents = game.agents
+        self.players = game.players
+        self.replayable = game.replayable
+        self._check_agents()
+        self._all = list(range(len(self.agents)))
+        self._shape = (game.worlds, len(self.agents))
+        self._ended = np.zeros(self._shape, bool)
+        self._closing = np.zeros(game.worlds, bool)
+
+    def _check_agents(self) -> None:
+        ids = [spec.id for spec in self.agents]
+        if not ids or len(set(ids)) < len(ids):
+            raise self._error(f"has agents {ids}", "give each agent an id of its own")
+        for spec in self.agents:
+            if not spec.parts or spec.num_actions < 1:
+                raise self._error(
+                    f"gives agent '{spec.id}' {len(spec.parts)} parts and "
+                    f"{spec.num_actions} actions",
+                    "declare at least one of each",
+                )
+
+    def _error(self, what: str, remedy: str) -> GameError:
+        return GameError(f"game '{self.name}' {what}: {remedy}.")
+
+    # One turn.
+
+    def begin_turn(self) -> Phases:
+        """Begin a turn; every agent must be in exactly one phase."""
+        phases = self.game.begin_turn()
+        if self.game.agents is not self.agents and self.game.agents != self.agents:
+            now = [spec.id for spec in self.game.agents]
+            raise self._error(
+                f"changed its agents half-way to {now}",
+                "declare all agents at the start, and mark those absent as not active",
+            )
+        if sorted(i for phase in phases for i in phase) != self._all:
+            raise self._error(
+                f"gave the phases {phases}", "put every agent in exactly one phase"
+            )
+        return phases
+
+    def observe(self, agents: Sequence[int]) -> Observation:
+        """Observe; everything must be as declared."""
+        seen = self.game.observe(agents)
+        for place, i in enumerate(agents):
+            spec = self.agents[i]
+            self._check_parts(spec, seen.parts[place])
+            self._check_array(spec, "'active'", seen.active[place], (), np.dtype(bool))
+            self._check_legal(spec, seen.legal[place], seen.active[place])
+        return seen
+
+    def _check_parts(self, spec: AgentSpec, parts: Mapping[str, Array]) -> None:
+        if parts.keys() != spec.parts.keys():
+            raise self._error(
+                f"showed agent '{spec.id}' the parts {sorted(parts)}, expected "
+                f"{sorted(spec.parts)}",
+                "return every declared part, and no other",
+            )
+        for name, part in spec.parts.items():
+            self._check_array(spec, f"part '{name}'", parts[name], part.shape, part.dtype)
+            if part.dtype.kind == "f" and not np.isfinite(parts[name]).all():
+                world = int(np.argwhere(~np.isfinite(parts[name]))[0][0])
+                raise self._error(
+                    f"showed agent '{spec.id}' a NaN or infinite number in part '{name}' "
+                    f"of world {world}",
+                    "observations must be finite",
+                )
+
+    def _check_array(
+        self, spec: AgentSpec, what: str, found: Any, shape: tuple[int, ...], dtype: Any
+    ) -> None:
+        wanted = (self.worlds, *shape)
+        if not isinstance(found, np.ndarray):
+            found_is = f"a {type(found).__name__}"
+        elif found.shape == wanted and found.dtype == dtype:
+            return
+        else:
+            found_is = f"{found.shape} {found.dtype}"
+        raise self._error(
+            f"gave agent '{spec.id}' {what} as {found_is}, expected {wanted} {dtype}",
+            "the first axis is the world, the rest as declared",
+        )
+
+    def _check_legal(self, spec: AgentSpec, legal: Array | None, active: Array) -> None:
+        if legal is None:
+            if spec.masked:
+                raise self._error(
+                    f"gave agent '{spec.id}' no legal actions, although it declared them",
+                    "return (worlds, actions) bool",
+                )
+            return
+        shape = (spec.num_actions,)
+        self._check_array(spec, "legal actions", legal, shape, np.dtype(bool))
+        stuck = active & ~legal.any(axis=1)
+        if stuck.any():
+            raise self._error(
+                f"left agent '{spec.id}' in world {int(stuck.argmax())} without a legal "
+                "action",
+                "an active agent needs at least one",
+            )
+
+    def act(self, agents: Sequence[int], actions: Array) -> None:
+        """Act."""
+        self.game.act(agents, actions)
+
+    def end_turn(self) -> Outcome:
+        """End the turn; rewards must be finite, and everyone ends once."""
+        outcome = self.game.end_turn()
+        self._check_outcome("rewards", outcome.rewards, "f")
+        if outcome.scores is not None:
+            self._check_outcome("scores", outcome.scores, "f")
+        for name, count in outcome.counts.items():
+            self._check_outcome(f"count '{name}'", count, "f")
+        self._check_outcome("terminated", outcome.terminated, "b")
+        self._check_outcome("truncated", outcome.truncated, "b")
+        self._check_ends(outcome.terminated | outcome.truncated)
+        return outcome
+
+    def _check_outcome(self, what: str, found: Any, kind: str) -> None:
+        wanted = "numbers with a decimal point" if kind == "f" else "bool"
+        if not isinstance(found, np.ndarray) or found.shape != self._shape:
+            shape = getattr(found, "shape", f"a {type(found).__name__}")
+            raise self._error(
+                f"gave {what} of shape {shape}, expected {self._shape}",
+                "one entry per world and agent",
+            )
+        if found.dtype.kind != kind:
+            raise self._error(f"gave {what} of {found.dtype}", f"return {wanted}")
+        if kind == "f" and not np.isfinite(found).all():
+            world, agent = np.argwhere(~np.isfinite(found))[0]
+            raise self._error(
+                f"gave {what} of {found[world, agent]} to agent "
+                f"'{self.agents[agent].id}' in world {world}",
+                "it must be a finite number",
+            )
+
+    def _check_ends(self, ends: Array) -> None:
+        if not (ends.any() or self._closing.any()):
+            return
+        twice = ends & self._ended
+        if twice.any():
+            world, agent = np.argwhere(twice)[0]
+            raise self._error(
+                f"ended agent '{self.agents[agent].id}' in world {world} a second time in "
+                "one episode",
+                "set terminated or truncated once, and never in a closing turn",
+            )
+        self._ended |= ends
+        self._ended[self._closing] = False
+        self._closing = np.all(self._ended, axis=1)
+
+    # Passed on as they are.
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return the game's snapshot, and who has ended."""
+        return {**self.game.snapshot(), "guard.ended": self._ended.copy()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Restore the game, and who has ended."""
+        self.game.restore({k: v for k, v in arrays.items() if k != "guard.ended"})
+        self._ended = arrays["guard.ended"].copy()
+        self._closing = np.all(self._ended, axis=1)
+
+    @property
+    def can_snapshot(self) -> bool:
+        """Whether the game can be snapshot."""
+        return self.game.can_snapshot
+
+    def facts(self) -> dict[str, Array]:
+        """Return the game's facts."""
+        return self.game.facts()
+
+    def begin_round(self, number: int) -> None:
+        """Begin a round."""
+        self.game.begin_round(number)
+
+    def render(self, world: int) -> Array:
+        """Return a picture of one world."""
+        return self.game.render(world)
+
+    def close(self) -> None:
+        """Close the game."""
+        self.game.close()

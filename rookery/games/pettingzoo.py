@@ -1,0 +1,292 @@
+"""PettingZoo games behind the game contract: stage 1 of the data path, in the actor.
+
+`open_pettingzoo` turns a path into a game class; its settings are the keyword arguments
+of the PettingZoo game. Each world is a PettingZoo object of its own, seeded anew for
+every episode, so that a world can be repeated from its actions.
+
+The one rule: rows are written in `begin_turn` and nowhere else, so that what `observe`
+returned stays whole until the turn is over.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rookery.config import Settings
+from rookery.errors import ConfigError, GameError
+from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.games.foreign import Seat
+from rookery.games.keywords import (
+    RENDER_MODE,
+    Keywords,
+    keyword_settings,
+    signature_source,
+    takes_render_mode,
+)
+from rookery.games.loading import attribute, load_module
+from rookery.games.parallel import World, raised
+from rookery.seeding import Purpose
+from rookery.specs import Array
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
+
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import (
+    aec_to_parallel,
+    turn_based_aec_to_parallel,
+    turn_based_aec_to_parallel_wrapper,
+)
+
+FACTORIES = ("parallel_env", "env")
+NEEDED = ("possible_agents", "observation_space", "action_space", "reset", "step")
+
+
+def open_pettingzoo(path: str) -> type[PettingZooGame]:
+    """Return the game named by `module`, `module:function` or `./file.py:function`."""
+    source, _, name = path.rpartition(":")
+    module = load_module(source or path)
+    if source:
+        factory = attribute(module, name, source)
+    else:
+        found = [getattr(module, known, None) for known in FACTORIES]
+        factory = next(filter(None, found), None)
+    if not callable(factory):
+        raise ConfigError(
+            f"'{path}' names no PettingZoo game: it must be a module with a function "
+            "'parallel_env' or 'env', or end in ':' and the name of such a function."
+        )
+    arguments = signature_source(factory, module)
+    about = {
+        "__doc__": f"The PettingZoo game {path}.",
+        "Settings": keyword_settings(arguments, path),
+        "is_drawable": takes_render_mode(arguments),
+        "path": path,
+        "factory": staticmethod(factory),
+    }
+    return type("PettingZooGame", (PettingZooGame,), about)
+
+
+class PettingZooGame(Game):
+    """`worlds` copies of one PettingZoo game."""
+
+    replayable = True
+    MAX_TURNS: ClassVar[int] = 1000
+    """Turns of an episode that a snapshot can repeat; longer ones are not exact."""
+    path: ClassVar[str]
+    factory: ClassVar[Callable[..., Any]]
+    is_drawable: ClassVar[bool]
+
+    def __init__(
+        self, settings: Settings, worlds: int, seed: int, first_world: int = 0
+    ) -> None:
+        super().__init__(settings, worlds, seed, first_world)
+        self._seed, self._first_world = seed, first_world
+        assert isinstance(settings, Keywords)
+        self._keywords = settings.arguments()
+        self._rebuilds = settings.rebuild_each_episode
+        copies = [self._build(w) for w in range(worlds)]
+        count = len(copies[0].possible_agents)
+        self.turn_based = isinstance(copies[0], turn_based_aec_to_parallel_wrapper)
+        """Whether one agent at a time is active in each world."""
+        self._seats = [self._seat(copies[0], i) for i in range(count)]
+        self.agents = tuple(seat.spec for seat in self._seats)
+        self._phases = (tuple(range(count)),)
+        self._worlds = [self._world(w, copy) for w, copy in enumerate(copies)]
+        self._active = np.zeros((count, worlds), bool)
+        self._retired: list[Any] = []
+        """Copies that drawable ones replaced; closing them now could stop pygame."""
+        self._shown: list[list[Seat] | None] = [None] * worlds
+        self._actions = np.zeros((worlds, count), np.int16)
+        self._history = np.full((worlds, self.MAX_TURNS, count), -1, np.int16)
+        for w in range(worlds):
+            self._start(w, 0)
+
+    def begin_turn(self) -> Phases:
+        """Write what was seen; everyone acts at the same moment."""
+        for w, world in enumerate(self._worlds):
+            for seat in world.gone:
+                seat.blank(w)
+            for seat in world.fresh:
+                seat.write(w, world.seen[seat.name])
+            if world.acting is not self._shown[w]:
+                self._shown[w] = world.acting
+                self._active[:, w] = False
+                for seat in world.acting:
+                    self._active[seat.index, w] = True
+        for seat in self._seats:
+            if seat.legal is not None:
+                # In turn-based games those who wait have empty masks. Nothing is to be
+                # chosen there, and nothing may look as if there were no choice.
+                has_say = np.logical_or.reduce(seat.legal, axis=1)
+                has_say |= self._active[seat.index]
+                seat.legal |= ~has_say[:, None]
+        return self._phases
+
+    def observe(self, agents: Sequence[int]) -> Observation:
+        """Return the rows, which stay as they are until the next turn begins."""
+        seats = [self._seats[agent] for agent in agents]
+        return Observation(
+            [seat.parts for seat in seats],
+            [self._active[agent] for agent in agents],
+            [seat.legal for seat in seats],
+        )
+
+    def act(self, agents: Sequence[int], actions: Array) -> None:
+        """Keep the actions until everyone has chosen."""
+        places = slice(None) if agents is self._phases[0] else list(agents)
+        self._actions[:, places] = actions
+
+    def end_turn(self) -> Outcome:
+        """Advance the worlds that play, and start anew the ones that closed."""
+        shape = self._actions.shape
+        rewards = np.zeros(shape, np.float32)
+        terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
+        taken = np.where(self._active.T, self._actions, np.int16(-1))
+        for w, (world, row) in enumerate(zip(self._worlds, taken.tolist(), strict=True)):
+            if not world.live:
+                self._start(w, world.episode + 1)
+                continue
+            if world.turn < self.MAX_TURNS:
+                self._history[w, world.turn] = taken[w]
+            world.step(row, (rewards[w], terminated[w], truncated[w]))
+        return Outcome(rewards, terminated, truncated)
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return each world's episode and the actions taken in it.
+
+        Who has ended and who is closing follows from repeating them. Where `exact` is
+        False the episode is longer than MAX_TURNS and only its beginning is kept.
+        """
+        turns = np.array([world.turn for world in self._worlds])
+        return {
+            "episode": np.array([world.episode for world in self._worlds]),
+            "turn": turns,
+            "actions": self._history.copy(),
+            "exact": turns <= self.MAX_TURNS,
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Repeat the episodes of a snapshot up to where it was taken."""
+        if arrays["actions"].shape != self._history.shape:
+            raise GameError(
+                f"A snapshot with actions {arrays['actions'].shape} does not fit "
+                f"{self.path}, which has {self._history.shape}: use the same settings."
+            )
+        self._history[...] = arrays["actions"]
+        for w, world in enumerate(self._worlds):
+            for seat in self._seats:
+                seat.blank(w)
+            self._repeat(w, world, int(arrays["episode"][w]), int(arrays["turn"][w]))
+        self.begin_turn()  # a snapshot may have been taken within a turn
+
+    def render(self, world: int) -> Array:
+        """Return a picture of one world; the first one costs repeating the episode."""
+        if self._worlds[world].is_drawable:
+            # Closing one game that draws with pygame quits pygame for all others, and
+            # only a new copy starts it again.
+            with suppress(GameError):
+                return self._worlds[world].draw()
+        self._worlds[world] = self._drawable(world)
+        return self._worlds[world].draw()
+
+    def close(self) -> None:
+        """Close all copies; what a game complains about on leaving does not matter."""
+        for copy in [*self._retired, *(world.copy for world in self._worlds)]:
+            with suppress(Exception):
+                copy.close()
+
+    def _build(self, w: int, **more: Any) -> Any:
+        """Return a copy of the game, behind PettingZoo's parallel interface."""
+        try:
+            with warnings.catch_warnings():
+                # Said of every game without pictures, which is no mistake.
+                warnings.filterwarnings("ignore", ".*does not have a `render_mode`")
+                return as_parallel(type(self).factory(**self._keywords, **more))
+        except GameError as error:
+            raise GameError(f"{self.path} {error}") from None
+        except Exception as error:
+            number = self._first_world + w
+            raise raised(self.path, "its constructor", number, error) from error
+
+    def _seat(self, copy: Any, index: int) -> Seat:
+        try:
+            return Seat(self.path, copy, index, self.worlds, self._first_world)
+        except GameError:
+            raise
+        except Exception as error:
+            raise raised(self.path, "its spaces", self._first_world, error) from error
+
+    def _world(self, w: int, copy: Any, is_drawable: bool = False) -> World:
+        number = self._first_world + w
+        return World(self.path, number, copy, self._seats, self.turn_based, is_drawable)
+
+    def _start(self, w: int, episode: int) -> None:
+        self._history[w] = -1
+        self._repeat(w, self._worlds[w], episode, turn=0)
+
+    def _reset_seed(self, w: int, episode: int) -> int:
+        key = (int(Purpose.RESET), self._first_world + w, episode)
+        return int(np.random.SeedSequence(self._seed, spawn_key=key).generate_state(1)[0])
+
+    def _repeat(self, w: int, world: World, episode: int, turn: int) -> None:
+        """Bring `world` to a turn of an episode by the actions recorded for it."""
+        unread = np.zeros((3, len(self._seats)))
+        if self._rebuilds and world.was_reset:
+            # The old one is left to the garbage: closing it could stop pygame.
+            mode = {RENDER_MODE: "rgb_array"} if world.is_drawable else {}
+            world.copy = self._build(w, **mode)
+        world.reset(episode, self._reset_seed(w, episode))
+        for row in self._history[w, :turn].tolist():
+            world.step(row, (unread[0], unread[1], unread[2]))
+        world.turn = turn
+
+    def _drawable(self, w: int) -> World:
+        """Return world `w` as a copy that can draw itself.
+
+        Copies do not draw by default: some games are slower for it. The new copy takes
+        the old one's place only if it sees just the same.
+        """
+        if not self.is_drawable:
+            raise GameError(
+                f"{self.path} has no picture to show: the function that makes it "
+                f"takes no {RENDER_MODE}."
+            )
+        old = self._worlds[w]
+        new = self._world(w, self._build(w, **{RENDER_MODE: "rgb_array"}), is_drawable=True)
+        self._repeat(w, new, old.episode, old.turn)
+        if not same(new.seen, old.seen):
+            raise GameError(
+                f"{self.path} cannot be drawn in world {old.number}, since repeating "
+                "the episode gave another one: draw from its first turn on."
+            )
+        self._retired.append(old.copy)
+        return new
+
+
+def as_parallel(copy: Any) -> Any:
+    """Return a game with PettingZoo's parallel interface, converted if need be."""
+    if isinstance(copy, AECEnv):
+        can_parallel = copy.metadata.get("is_parallelizable", False)
+        convert = aec_to_parallel if can_parallel else turn_based_aec_to_parallel
+        copy = convert(copy)
+    lacking = [name for name in NEEDED if not hasattr(copy, name)]
+    if lacking:
+        raise GameError(
+            f"made a {type(copy).__name__} without {', '.join(lacking)}: the function "
+            "must return a PettingZoo ParallelEnv or AECEnv."
+        )
+    return copy
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two observations, or dicts of them, are equal in every number."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        keys = left.keys() == right.keys()
+        return keys and all(same(left[key], right[key]) for key in left)
+    return np.array_equal(left, right)

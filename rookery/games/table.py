@@ -1,0 +1,87 @@
+"""Players at a game: the loop that takes turns.
+
+It is the actor's loop, less the rows: begin the turn, let each phase see and act, end the
+turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rookery.errors import PlayerError
+from rookery.games.base import Game, Outcome
+from rookery.players.base import Player, Sight
+from rookery.specs import Array
+
+
+@dataclass(slots=True)
+class Turn:
+    """What happened in one turn; arrays are (worlds, agents) unless they say so."""
+
+    number: int
+    active: Array
+    actions: Array
+    outcome: Outcome
+    ended: Array
+    """(worlds,) bool: the episode is over, the next turn closes it."""
+    closing: Array
+    """(worlds,) bool: this was no turn of an episode, but the one after its last."""
+
+
+class Table:
+    """Players at a game: takes turns, and tells players when an episode starts."""
+
+    def __init__(self, game: Game, players: Sequence[Player]) -> None:
+        self.game, self.players = game, players
+        self._turn = 0
+        self._live = np.ones((game.worlds, len(players)), bool)
+
+    def turns(self) -> Iterator[Turn]:
+        """Play on, turn by turn."""
+        while True:
+            yield self._play_turn()
+
+    def _play_turn(self) -> Turn:
+        shape = self._live.shape
+        active, actions = np.zeros(shape, bool), np.zeros(shape, np.int64)
+        closing = ~np.any(self._live, axis=1)
+        for phase in self.game.begin_turn():
+            seen = self.game.observe(phase)
+            for place, i in enumerate(phase):
+                sight = Sight(seen.parts[place], seen.active[place], seen.legal[place])
+                active[:, i] = sight.active
+                actions[:, i] = self._choice(i, sight)
+            self.game.act(phase, actions[:, phase])
+        outcome = self.game.end_turn()
+        self._live &= ~(outcome.terminated | outcome.truncated)
+        ended = ~np.any(self._live, axis=1) & ~closing
+        self._begin_episodes(closing)
+        self._turn += 1
+        return Turn(self._turn - 1, active, actions, outcome, ended, closing)
+
+    def _choice(self, i: int, sight: Sight) -> Array:
+        """Ask a player, and refuse what is no action of its agent."""
+        chosen = self.players[i].act(sight, self._turn)
+        spec = self.players[i].spec
+        wrong = (chosen < 0) | (chosen >= spec.num_actions)
+        if sight.legal is not None:
+            rows = np.arange(len(chosen))
+            wrong |= ~sight.legal[rows, np.where(wrong, 0, chosen)]
+        wrong &= sight.active
+        if wrong.any():
+            world = int(wrong.argmax())
+            raise PlayerError(
+                f"the player of agent '{spec.id}' chose action {chosen[world]} in world "
+                f"{world}: legal are whole numbers below {spec.num_actions} that the "
+                "game allows."
+            )
+        return np.where(sight.active, chosen, 0)
+
+    def _begin_episodes(self, starting: Array) -> None:
+        if starting.any():
+            self._live[starting] = True
+            for player in self.players:
+                player.forget(starting)

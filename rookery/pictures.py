@@ -1,0 +1,206 @@
+"""Pictures and moving pictures on disk, and the strip of scores beneath a frame.
+
+In come frames, (height, width, 3) uint8 RGB arrays, from `Game.render`; out go files.
+The one rule: a file of the given name is always whole, also after a crash or a kill.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+Frame = npt.NDArray[np.uint8]
+Colour = tuple[int, int, int]
+_Palette = npt.NDArray[np.uint8]  # (colours, 3)
+_Packed = npt.NDArray[np.int32]  # red, green and blue in one number
+_Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+PAPER: Colour = (251, 248, 241)
+INK: Colour = (52, 44, 58)
+FAINT: Colour = (124, 114, 118)
+
+# One of the 256 is kept for "as in the frame before", which makes files small.
+_GIF_COLOURS = 255
+_KEPT_COLOURS = 64
+"""So many of the commonest colours are stored as they are, the others mixed."""
+_SAMPLED_FRAMES = 32
+_MIXED_PIXELS = 50_000
+# Colours compared with the palette at a time: bounds memory for colourful frames.
+_BLOCK = 16384
+_WIDEST_SCORE = "-000.0"
+
+
+def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> None:
+    """Write frames of one shape as a GIF that plays for ever.
+
+    All frames share one palette and are not dithered, so that what stands still does
+    not flicker. Equal frames in a row are stored once and shown for longer.
+    """
+    shapes = sorted({frame.shape for frame in frames})
+    if len(shapes) != 1:
+        raise ValueError(f"a GIF needs frames of one shape, found {shapes or 'none'}.")
+    palette = _shared_palette(frames)
+    first, *rest = _with_palette(frames, palette)
+    with _whole_file(path) as unfinished:
+        first.save(
+            unfinished,
+            format="GIF",
+            save_all=True,
+            append_images=rest,
+            duration=milliseconds,
+            loop=0,
+            disposal=1,
+            optimize=True,
+            palette=palette.tobytes(),
+        )
+
+
+def write_png(path: Path, frame: Frame) -> None:
+    """Write one frame as a PNG."""
+    with _whole_file(path) as unfinished:
+        Image.fromarray(frame).save(unfinished, format="PNG", optimize=True)
+
+
+def with_scores(
+    frame: Frame, entries: Sequence[tuple[str, Colour, str]], note: str = ""
+) -> Frame:
+    """Return the frame with a strip beneath it: name, colour and score of each agent.
+
+    The note, for example the turn, stands at the right. The height of the strip depends
+    on the names and not on the scores, so that all frames of a game have one shape.
+    """
+    width = frame.shape[1]
+    size = min(16, max(9, width // 30))
+    columns = _columns(width, size, [name for name, _, _ in entries], bool(note))
+    rows = -(-(len(entries) + bool(note)) // columns)
+    strip = Image.new("RGB", (width, rows * 2 * size), PAPER)
+    cell = (width - size) // columns
+    for i, entry in enumerate(entries):
+        place = (size // 2 + i % columns * cell, i // columns * 2 * size + size)
+        _write_entry(strip, place, cell, size, entry)
+    right = (width - size // 2, strip.height - size)
+    ImageDraw.Draw(strip).text(right, note, FAINT, _font(size), anchor="rm")
+    return np.concatenate([frame, np.asarray(strip)])
+
+
+def _columns(width: int, size: int, names: Sequence[str], has_note: bool) -> int:
+    longest = max((_font(size).getlength(name) for name in names), default=0)
+    needed = longest + _font(size).getlength(_WIDEST_SCORE) + 2.5 * size
+    return max(1, min(len(names) + has_note, int((width - size) // needed)))
+
+
+def _write_entry(
+    strip: Image.Image,
+    place: tuple[int, int],
+    cell: int,
+    size: int,
+    entry: tuple[str, Colour, str],
+) -> None:
+    (left, middle), (name, colour, score) = place, entry
+    font, draw = _font(size), ImageDraw.Draw(strip)
+    dot = _dot(round(size * 0.8))
+    strip.paste(colour, (left, middle - dot.height // 2), dot)
+    left += round(size * 1.2)
+    room = cell - size * 2.2 - font.getlength(score)
+    name = _shortened(name, font, room)
+    draw.text((left, middle), name, FAINT, font, anchor="lm")
+    after = left + font.getlength(name) + size * 0.4
+    draw.text((after, middle), score, INK, font, anchor="lm")
+
+
+def _shortened(text: str, font: _Font, room: float) -> str:
+    if font.getlength(text) <= room:
+        return text
+    while text and font.getlength(text + "…") > room:
+        text = text[:-1]
+    return text + "…" if text else ""
+
+
+@lru_cache(maxsize=8)
+def _font(size: int) -> _Font:
+    return ImageFont.load_default(size=size)
+
+
+@lru_cache(maxsize=8)
+def _dot(across: int) -> Image.Image:
+    large = Image.new("L", (across * 8, across * 8))
+    ImageDraw.Draw(large).ellipse((0, 0, across * 8 - 1, across * 8 - 1), fill=255)
+    return large.resize((across, across), Image.Resampling.LANCZOS)
+
+
+def _shared_palette(frames: Sequence[Frame]) -> _Palette:
+    """Choose the colours of all frames from the first and what changes in others."""
+    every = -(-len(frames) // _SAMPLED_FRAMES)
+    first, *others = (_packed(frame) for frame in frames[::every])
+    seen = [first.ravel(), *(other[other != first] for other in others)]
+    colours, counts = np.unique(np.concatenate(seen), return_counts=True)
+    common = np.argsort(-counts, kind="stable")
+    kept, rest = common[:_KEPT_COLOURS], common[_KEPT_COLOURS:]
+    # By the root of how often: else the floor takes all the colours from a small bird.
+    weights = np.ceil(np.sqrt(counts[rest])).astype(np.int64)
+    mixed = _mixed(_unpacked(np.repeat(colours[rest], weights)))
+    return np.concatenate([_unpacked(colours[kept]), mixed])
+
+
+def _mixed(pixels: _Palette) -> _Palette:
+    """Choose the colours that stand for these pixels."""
+    if not len(pixels):
+        return pixels
+    count = _GIF_COLOURS - _KEPT_COLOURS
+    row = Image.fromarray(pixels[None, :: len(pixels) // _MIXED_PIXELS + 1])
+    chosen = row.quantize(count, Image.Quantize.MEDIANCUT, kmeans=1).getpalette()
+    return np.reshape(np.array(chosen, dtype=np.uint8), (-1, 3))
+
+
+def _with_palette(frames: Sequence[Frame], palette: _Palette) -> Iterator[Image.Image]:
+    """Give each pixel the nearest colour; what did not change keeps its own."""
+    before = np.full(frames[0].shape[:2], -1, dtype=np.int32)
+    indices = np.zeros(before.shape, dtype=np.uint8)
+    for frame in frames:
+        now = _packed(frame)
+        changed = now != before
+        indices[changed] = _nearest(now[changed], palette)
+        image = Image.fromarray(indices.copy())
+        image.putpalette(palette.tobytes())
+        yield image
+        before = now
+
+
+def _nearest(packed: _Packed, palette: _Palette) -> npt.NDArray[np.intp]:
+    colours, where = np.unique(packed, return_inverse=True)
+    centres = palette.astype(np.float32)
+    halves = (centres**2).sum(axis=1) / 2
+    nearest = [
+        (halves - _unpacked(block).astype(np.float32) @ centres.T).argmin(axis=1)
+        for block in np.array_split(colours, len(colours) // _BLOCK + 1)
+    ]
+    return np.concatenate(nearest)[where]
+
+
+def _packed(frame: Frame) -> _Packed:
+    red, green, blue = (frame[..., i].astype(np.int32) for i in range(3))
+    return red << 16 | green << 8 | blue
+
+
+def _unpacked(packed: _Packed) -> _Palette:
+    levels = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=-1)
+    return levels.astype(np.uint8)
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[Path]:
+    """Give a name to write to, which becomes `path` only when all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

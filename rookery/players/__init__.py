@@ -1,0 +1,1 @@
+"""Scripted players: one module per game they were made for."""

@@ -1,0 +1,242 @@
+"""Playing without learning: matches of whole episodes, counted fairly.
+
+Every world plays its share of the episodes, its first ones, so that short episodes are
+not preferred to long ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rookery.config import Config, resolve
+from rookery.errors import ConfigError, nearest
+from rookery.games.base import Game
+from rookery.games.catalog import Entry, find
+from rookery.games.guard import Guarded
+from rookery.games.table import Table, Turn
+from rookery.players.base import Player
+from rookery.recordings import Recorder, Recording
+from rookery.seeding import Purpose, Stream
+from rookery.specs import AgentSpec, Array
+
+MakePlayer = Callable[..., Player]
+"""A class of players: called with (spec, settings, worlds, stream)."""
+Seat = str | MakePlayer
+Lineup = Seat | Sequence[Seat] | Mapping[Any, Seat]
+
+
+@dataclass
+class Episode:
+    """One finished episode."""
+
+    world: int
+    number: int
+    turns: int
+    returns: Array
+    """(agents,) sums of rewards, or of scores where the game has them."""
+    counts: dict[str, Array]
+    """The game's own metrics, (agents,) each."""
+
+
+@dataclass
+class Match:
+    """The episodes that were played, and what was recorded of them."""
+
+    game: str
+    agents: tuple[AgentSpec, ...]
+    players: tuple[str, ...]
+    """The name of each agent's player."""
+    episodes: list[Episode] = field(default_factory=list)
+    recordings: list[Recording] = field(default_factory=list)
+
+    @property
+    def returns(self) -> Array:
+        """What each episode brought each agent, (episodes, agents)."""
+        return np.array([episode.returns for episode in self.episodes])
+
+    def summary(self) -> dict[str, Any]:
+        """Return mean and spread over episodes of the agents' mean, and each agent's."""
+        returns = self.returns
+        means = returns.mean(axis=1)
+        ids = [spec.id for spec in self.agents]
+        return {
+            "mean": float(means.mean()),
+            "std": float(means.std(ddof=1)) if len(means) > 1 else 0.0,
+            "agents": {i: float(x) for i, x in zip(ids, returns.mean(axis=0), strict=True)},
+        }
+
+
+def play_match(
+    entry: Entry,
+    config: Config,
+    players: Sequence[Seat],
+    *,
+    episodes: int,
+    record: bool = False,
+    film: int = 0,
+    progress: Callable[[int], None] = lambda finished: None,
+) -> Match:
+    """Play whole episodes and return them.
+
+    Args:
+        entry: the game, from the catalog.
+        config: the game's settings, the seed, and how many worlds to play at most.
+        players: one per agent, by name or as a class.
+        episodes: how many to play in all.
+        record: whether to keep facts, actions and rewards of every episode.
+        film: of how many episodes of the first world to keep pictures, too.
+        progress: called with the number of finished episodes.
+    """
+    worlds, seed = min(config.worlds, episodes), config.seed
+    game = Guarded(entry.build(config.game.settings, worlds, seed), entry.name)
+    try:
+        seats = seat_players(entry, game, players, seed)
+        match = Match(entry.name, game.agents, tuple(map(player_name, players)))
+        recorder = Recorder(game, match.players, record, film)
+        tally = _Tally(match, worlds, episodes)
+        for turn in Table(game, seats).turns():
+            match.recordings += recorder.add(turn, wanted=tally.open)
+            if tally.add(turn):
+                progress(len(match.episodes))
+            if not tally.open.any():
+                return match
+    finally:
+        game.close()
+    raise AssertionError("unreachable: turns never end")
+
+
+class _Tally:
+    """Adds up episodes until every world has played its share."""
+
+    def __init__(self, match: Match, worlds: int, episodes: int) -> None:
+        agents = len(match.agents)
+        self._match = match
+        shares = np.full(worlds, episodes // worlds)
+        shares[: episodes % worlds] += 1
+        self._left = shares
+        self._number = np.zeros(worlds, np.int64)
+        self._turns = np.zeros(worlds, np.int64)
+        self._sums = np.zeros((worlds, agents))
+        self._counts: dict[str, Array] = {}
+
+    @property
+    def open(self) -> Array:
+        """Which worlds still have episodes to play, (worlds,) bool."""
+        return self._left > 0
+
+    def add(self, turn: Turn) -> bool:
+        """Add a turn; return whether it finished an episode that counts."""
+        scores = turn.outcome.scores
+        self._sums += turn.outcome.rewards if scores is None else scores
+        self._turns += ~turn.closing
+        for name, count in turn.outcome.counts.items():
+            self._counts[name] = self._counts.get(name, 0.0) + count
+        finished = np.flatnonzero(turn.ended & self.open)
+        self._match.episodes += [self._episode(world) for world in finished.tolist()]
+        self._left[turn.ended] -= 1
+        for sums in (self._sums, self._turns, *self._counts.values()):
+            sums[turn.ended] = 0
+        self._number += turn.ended
+        return bool(len(finished))
+
+    def _episode(self, world: int) -> Episode:
+        counts = {name: sums[world].copy() for name, sums in self._counts.items()}
+        number, turns = int(self._number[world]), int(self._turns[world])
+        return Episode(world, number, turns, self._sums[world].copy(), counts)
+
+
+def player_name(player: Seat) -> str:
+    """Return what to call a player in tables and files."""
+    return player if isinstance(player, str) else player.__name__.lower()
+
+
+def seat_players(
+    entry: Entry, game: Game, players: Sequence[Seat], seed: int
+) -> list[Player]:
+    """Return one player per agent, in the agents' order."""
+    if len(players) != len(game.agents):
+        raise ConfigError(
+            f"{len(players)} players for the {len(game.agents)} agents of '{entry.name}': "
+            "name one player for all agents, or one per agent."
+        )
+    return [
+        _find_player(entry, player)(
+            spec, game.settings, game.worlds, Stream(seed, Purpose.PLAYER, i)
+        )
+        for i, (spec, player) in enumerate(zip(game.agents, players, strict=True))
+    ]
+
+
+def _find_player(entry: Entry, player: Seat) -> MakePlayer:
+    if not isinstance(player, str):
+        return player
+    if player not in entry.players:
+        raise ConfigError(
+            f"unknown player '{player}' for '{entry.name}': "
+            f"{nearest(player, entry.players)}"
+        )
+    found: MakePlayer = entry.players[player]
+    return found
+
+
+def lineup(
+    agents: Sequence[AgentSpec],
+    players: Lineup,
+) -> list[Seat]:
+    """Return one player per agent from one for all, a list, or a mapping by id."""
+    if isinstance(players, Mapping):
+        return _by_id(agents, {str(key): value for key, value in players.items()})
+    if isinstance(players, Sequence) and not isinstance(players, str):
+        every = list(players)
+        return every * len(agents) if len(every) == 1 else every
+    return [players] * len(agents)
+
+
+def _by_id(agents: Sequence[AgentSpec], players: Mapping[str, Seat]) -> list[Seat]:
+    ids = [spec.id for spec in agents]
+    problems = [f"unknown agent '{i}': {nearest(i, ids)}" for i in players if i not in ids]
+    if problems:
+        raise ConfigError(*problems)
+    return [players.get(i, "random") for i in ids]
+
+
+def play(
+    game: str,
+    players: Lineup = "random",
+    *,
+    episodes: int = 1,
+    worlds: int = 16,
+    seed: int = 0,
+    record: bool = False,
+    film: int = 0,
+    **settings: Any,
+) -> Match:
+    """Let scripted players play a game, and return the match.
+
+    Args:
+        game: a name from `rookery games`, or `./mine.py:Zap`.
+        players: one for all agents, a list, or a mapping from agent id to player; by
+            name, or as a class of players.
+        episodes: how many to play.
+        worlds: how many to play at once, at most.
+        seed: where all random numbers come from.
+        record: whether to keep facts, actions and rewards of every episode.
+        film: of how many episodes of the first world to keep pictures, too.
+        **settings: the game's own.
+    """
+    entry = find(game)
+    raw = {"seed": seed, "worlds": worlds, "game": {**settings, "name": game}}
+    config = resolve(raw | {"evaluate": {"episodes": episodes}}, entry.settings)
+    seats = lineup(agents_of(entry, config), players)
+    return play_match(entry, config, seats, episodes=episodes, record=record, film=film)
+
+
+def agents_of(entry: Entry, config: Config) -> tuple[AgentSpec, ...]:
+    """Return who plays this game with these settings."""
+    game = Guarded(entry.build(config.game.settings, 1, config.seed), entry.name)
+    game.close()
+    return game.agents

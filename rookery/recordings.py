@@ -1,0 +1,154 @@
+"""Recordings of episodes: what was done, what it brought, where everybody was, pictures.
+
+Kept as named arrays over turns, in one safetensors file per episode: no pickle, and any
+language can read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from rookery.errors import ConfigError
+from rookery.games.base import Game
+from rookery.games.gridworld.tiles import AGENT_COLOURS
+from rookery.games.table import Turn
+from rookery.pictures import with_scores, write_gif
+from rookery.specs import Array
+
+FRAMES = "frames"
+
+
+@dataclass
+class Recording:
+    """One episode, turn by turn."""
+
+    world: int
+    episode: int
+    agents: tuple[str, ...]
+    players: tuple[str, ...]
+    arrays: dict[str, Array]
+    """`actions`, `active`, `rewards`, `terminated`, `truncated` are (turns, agents);
+    `facts.*` and `counts.*` as the game gives them; `frames` are (turns, height, width,
+    3), the moment after each turn."""
+
+    @property
+    def turns(self) -> int:
+        """How long it was."""
+        return len(self.arrays["actions"])
+
+    def save(self, path: Path) -> None:
+        """Write the recording to a safetensors file."""
+        about = {
+            "world": self.world,
+            "episode": self.episode,
+            "agents": self.agents,
+            "players": self.players,
+        }
+        arrays = {name: np.ascontiguousarray(a) for name, a in self.arrays.items()}
+        save_file(arrays, path, metadata={"rookery": json.dumps(about)})
+
+    @classmethod
+    def load(cls, path: Path) -> Recording:
+        """Read a recording that `save` wrote."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                about = json.loads((file.metadata() or {})["rookery"])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            world, episode = int(about["world"]), int(about["episode"])
+            agents, players = tuple(about["agents"]), tuple(about["players"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"{path} is no recording of an episode ({error}): name a file that "
+                "rookery recorded."
+            ) from error
+        return cls(world, episode, agents, players, arrays)
+
+    def film(self) -> list[Array]:
+        """Return its frames with a strip that names players and scores."""
+        if FRAMES not in self.arrays:
+            raise ConfigError("this recording has no pictures: play it with film=1.")
+        totals = self.arrays["rewards"].cumsum(axis=0)
+        return [
+            with_scores(frame, self._scores(totals[i]), f"turn {i + 1}")
+            for i, frame in enumerate(self.arrays[FRAMES])
+        ]
+
+    def _scores(self, totals: Array) -> list[tuple[str, tuple[int, int, int], str]]:
+        return [
+            (f"{name} {player}", AGENT_COLOURS[i % len(AGENT_COLOURS)], f"{total:g}")
+            for i, (name, player, total) in enumerate(
+                zip(self.agents, self.players, totals, strict=True)
+            )
+        ]
+
+    def write_gif(self, path: Path, milliseconds: int = 120) -> None:
+        """Write the episode as a GIF."""
+        write_gif(path, self.film(), milliseconds)
+
+
+class Recorder:
+    """Collects the arrays of episodes while they are played."""
+
+    def __init__(self, game: Game, players: Sequence[str], record: bool, film: int) -> None:
+        self._game, self._players = game, tuple(players)
+        self._record, self._film = record, film
+        self._rows: list[list[dict[str, Array]]] = [[] for _ in range(game.worlds)]
+        self._finished = np.zeros(game.worlds, np.int64)
+
+    def add(self, turn: Turn, wanted: Array) -> list[Recording]:
+        """Take in one turn of all worlds; return the episodes it ended, if `wanted`."""
+        worlds = [world for world in self._recorded() if not turn.closing[world]]
+        if worlds:
+            columns = self._columns(turn)
+            for world in worlds:
+                row = {name: column[world] for name, column in columns.items()}
+                if world == 0 and self._filming:
+                    row[FRAMES] = self._game.render(0)
+                self._rows[world].append(row)
+        return self._finish(turn.ended, wanted)
+
+    def _columns(self, turn: Turn) -> dict[str, Array]:
+        outcome = turn.outcome
+        columns = {
+            "actions": turn.actions.astype(np.int32),
+            "active": turn.active,
+            "rewards": outcome.rewards,
+            "terminated": outcome.terminated,
+            "truncated": outcome.truncated,
+            **{f"facts.{name}": fact for name, fact in self._game.facts().items()},
+            **{f"counts.{name}": count for name, count in outcome.counts.items()},
+        }
+        if outcome.scores is not None:
+            columns["scores"] = outcome.scores
+        return columns
+
+    @property
+    def _filming(self) -> bool:
+        return bool(self._finished[0] < self._film)
+
+    def _recorded(self) -> Sequence[int]:
+        if self._record:
+            return range(self._game.worlds)
+        return [0] if self._filming else []
+
+    def _finish(self, ended: Array, wanted: Array) -> list[Recording]:
+        recordings = []
+        for world in np.flatnonzero(ended):
+            rows, self._rows[world] = self._rows[world], []
+            if rows and wanted[world]:
+                recordings.append(self._recording(int(world), rows))
+            self._finished[world] += 1
+        return recordings
+
+    def _recording(self, world: int, rows: list[dict[str, Array]]) -> Recording:
+        arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        ids = tuple(spec.id for spec in self._game.agents)
+        episode = int(self._finished[world])
+        return Recording(world, episode, ids, self._players, arrays)

@@ -1,0 +1,158 @@
+"""What the command line shows: tables, bars, and games described in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from rookery.bench.measure import Report
+from rookery.config import Config, SettingRow, describe_settings
+from rookery.games.catalog import Entry
+from rookery.games.checks import Finding
+from rookery.games.gridworld import GridEngine
+from rookery.playing import Match
+from rookery.specs import AgentSpec
+
+MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}
+
+
+def games_table(entries: Iterable[Entry]) -> Table:
+    """Return all games with what they are about."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("game", style="cyan", no_wrap=True)
+    table.add_column("what it is about")
+    table.add_column("players", style="dim")
+    for entry in entries:
+        table.add_row(entry.name, entry.summary, ", ".join(entry.players))
+    return table
+
+
+def game_facts(entry: Entry, agents: Sequence[AgentSpec], config: Config) -> dict[str, Any]:
+    """Return a game's description as plain data."""
+    return {
+        "game": entry.name,
+        "summary": entry.summary,
+        "players": list(entry.players),
+        "agents": [
+            {
+                "id": spec.id,
+                "role": spec.role,
+                "actions": list(spec.action_names),
+                "parts": {name: str(part) for name, part in spec.parts.items()},
+            }
+            for spec in agents
+        ],
+        "settings": [row._asdict() for row in describe_settings(entry.settings, "game")],
+    }
+
+
+def print_game(
+    console: Console, entry: Entry, agents: Sequence[AgentSpec], config: Config
+) -> None:
+    """Print what a game is."""
+    console.print(f"[bold cyan]{entry.name}[/]  {entry.summary}\n", highlight=False)
+    game = entry.build(config.game.settings, 1, config.seed)
+    if isinstance(game, GridEngine):
+        console.print(game.show(), style="dim", highlight=False)
+        console.print()
+    game.close()
+    console.print(_agents_table(agents))
+    console.print(f"\n[bold]players[/]  {', '.join(entry.players)}", highlight=False)
+    console.print()
+    console.print(settings_table(describe_settings(entry.settings, "game")))
+
+
+def _agents_table(agents: Sequence[AgentSpec]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("agent", "role", "sees", "does"):
+        table.add_column(name)
+    for spec in agents:
+        sees = "\n".join(
+            f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
+            for name, part in spec.parts.items()
+        )
+        table.add_row(spec.id, spec.role, sees, ", ".join(spec.action_names))
+    return table
+
+
+def settings_table(rows: Iterable[SettingRow]) -> Table:
+    """Return settings with type, default and meaning."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("setting", style="cyan", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("type", style="dim")
+    table.add_column("meaning")
+    for row in rows:
+        table.add_row(row.key, row.default, row.type, row.description)
+    return table
+
+
+def print_finding(console: Console, finding: Finding) -> None:
+    """Print what one check of a game found."""
+    line = f"{MARKS[finding.result]} {finding.sentence} [dim]{finding.detail}[/]"
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def matches_table(entry: Entry, matches: Mapping[str, Match]) -> Table:
+    """Return what players got: mean and spread per episode and agent, and each agent's."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("players", style="cyan")
+    table.add_column("episodes", justify="right")
+    table.add_column("mean", justify="right", style="bold")
+    table.add_column("spread", justify="right")
+    first = next(iter(matches.values()))
+    for spec in first.agents:
+        table.add_column(f"agent {spec.id}", justify="right")
+    for label, match in matches.items():
+        summary = match.summary()
+        each = [f"{mean:.2f}" for mean in summary["agents"].values()]
+        spread = f"± {summary['std']:.2f}"
+        episodes = str(len(match.episodes))
+        table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *each)
+    return table
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print the ratios of a benchmark, and the figures behind them."""
+    ratios = Table(box=None, header_style="bold", pad_edge=False)
+    ratios.add_column("ratio")
+    ratios.add_column("", justify="right", style="bold")
+    for name, ratio in report.ratios.items():
+        ratios.add_row(name, f"{ratio:.2f}×")
+    figures = Table(box=None, header_style="bold", pad_edge=False)
+    figures.add_column("figure")
+    figures.add_column("value", justify="right", style="bold")
+    figures.add_column("", style="dim")
+    for name, figure in report.figures.items():
+        figures.add_row(name, f"{figure['value']:,.0f}", figure["unit"])
+    console.print(ratios)
+    console.print()
+    console.print(figures)
+
+
+@contextmanager
+def progress(
+    console: Console, label: str, total: int, quiet: bool
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar while something counts up to `total`; nothing if not a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda finished: bar.update(task, completed=finished)

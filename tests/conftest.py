@@ -1,0 +1,70 @@
+"""What holds for every test: no child process outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PROC = Path("/proc")
+
+
+class Child(NamedTuple):
+    pid: int
+    started: int  # clock ticks since boot: a number that is used again is another child
+
+
+@pytest.fixture(autouse=True)
+def _no_child_process_left_behind() -> Iterator[None]:
+    before = find_children(os.getpid())
+
+    yield
+
+    left = find_children(os.getpid()) - before
+    commands = [describe(child) for child in sorted(left)]
+    for child in left:
+        end(child)
+    if left:
+        reason = "left child processes behind: " + "; ".join(commands)
+        pytest.fail(reason, pytrace=False)
+
+
+def find_children(parent: int) -> set[Child]:
+    """Return the direct children of a process, ended but uncollected ones too.
+
+    Where there is no /proc there is nothing to read, and the answer is empty.
+    """
+    children = set()
+    for stat in PROC.glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        # The command stands in parentheses and may itself contain blanks and ')'.
+        fields = text.rpartition(")")[2].split()
+        if int(fields[1]) == parent:
+            children.add(Child(pid=int(stat.parent.name), started=int(fields[19])))
+    return children
+
+
+def describe(child: Child) -> str:
+    """Return the process id and command line; an ended process has only the id."""
+    try:
+        raw = (PROC / str(child.pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        raw = b""
+    command = raw.replace(b"\0", b" ").decode(errors="replace").strip()
+    return f"{child.pid} {command or '(ended, never waited for)'}"
+
+
+def end(child: Child) -> None:
+    """Kill and collect a child, so that the tests after this one start clean."""
+    try:
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return

@@ -1,0 +1,595 @@
+"""Every way a game can break its contract is one line with what, where and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rookery.config import Settings
+from rookery.errors import GameError
+from rookery.games.base import Game, Observation, Outcome
+from rookery.games.guard import Guarded
+from rookery.specs import AgentSpec, Part
+
+WORLDS = 2
+BOTH = (0, 1)
+PARTS = {
+    "self": Part((3,), np.dtype(np.float32)),
+    "view": Part((1, 2, 2), np.dtype(np.uint8)),
+}
+ACTIONS = ("left", "right", "stay")
+ANNA = AgentSpec("anna", "walker", PARTS, ACTIONS)
+BEN = AgentSpec("ben", "walker", PARTS, ACTIONS)
+
+
+class Puppet(Game):
+    """Says whatever a test puts into its mouth."""
+
+    def __init__(self, *agents: AgentSpec) -> None:
+        super().__init__(Settings(), WORLDS, 0)
+        self.agents = agents
+        self.phases: Any = (BOTH,)
+        self.parts: list[Any] = [parts(), parts()]
+        self.active: list[Any] = [np.ones(WORLDS, bool), np.ones(WORLDS, bool)]
+        self.legal: list[Any] = [None, None]
+        self.rewards: Any = np.zeros((WORLDS, 2), np.float32)
+        self.terminated: Any = np.zeros((WORLDS, 2), bool)
+        self.truncated: Any = np.zeros((WORLDS, 2), bool)
+        self.scores: Any = None
+        self.counts: dict[str, Any] = {}
+        self.acted: list[Any] = []
+        self.closed = False
+
+    def begin_turn(self) -> Any:
+        return self.phases
+
+    def observe(self, agents: Sequence[int]) -> Observation:
+        return Observation(self.parts, self.active, self.legal)
+
+    def act(self, agents: Sequence[int], actions: Any) -> None:
+        self.acted.append((agents, actions))
+
+    def end_turn(self) -> Outcome:
+        return Outcome(
+            self.rewards, self.terminated, self.truncated, self.scores, self.counts
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"rewards": self.rewards.copy()}
+
+    def restore(self, arrays: Any) -> None:
+        self.rewards = arrays["rewards"].copy()
+
+    def facts(self) -> dict[str, Any]:
+        return {"weather": np.zeros(WORLDS)}
+
+    def render(self, world: int) -> Any:
+        return np.full((1, 1, 3), world, np.uint8)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def parts() -> dict[str, Any]:
+    return {
+        "self": np.zeros((WORLDS, 3), np.float32),
+        "view": np.zeros((WORLDS, 1, 2, 2), np.uint8),
+    }
+
+
+@pytest.fixture
+def puppet() -> Puppet:
+    return Puppet(ANNA, BEN)
+
+
+@pytest.fixture
+def guarded(puppet: Puppet) -> Guarded:
+    return Guarded(puppet, "puppets")
+
+
+def masked_puppet() -> Puppet:
+    game = Puppet(ANNA, replace(BEN, masked=True))
+    game.legal[1] = np.ones((WORLDS, 3), bool)
+    return game
+
+
+def words(raised: pytest.ExceptionInfo[GameError]) -> str:
+    return str(raised.value)
+
+
+# Nothing is said against a game that keeps to its contract.
+
+
+def test_what_a_sound_game_says_is_handed_on_untouched(puppet, guarded):
+    phases = guarded.begin_turn()
+    seen = guarded.observe(BOTH)
+    guarded.act(BOTH, np.zeros((WORLDS, 2), np.int64))
+    outcome = guarded.end_turn()
+
+    assert phases is puppet.phases
+    assert seen.parts is puppet.parts
+    assert puppet.acted[0][0] == BOTH
+    assert outcome.rewards is puppet.rewards
+
+
+def test_guarded_game_is_known_by_the_agents_and_size_of_the_game(puppet, guarded):
+    assert guarded.agents is puppet.agents
+    assert guarded.settings is puppet.settings
+    assert guarded.worlds == WORLDS
+    assert guarded.can_snapshot
+
+
+def test_facts_pictures_and_closing_are_passed_on(puppet, guarded):
+    facts, picture = guarded.facts(), guarded.render(1)
+    guarded.close()
+
+    assert list(facts) == ["weather"]
+    assert picture[0, 0, 0] == 1
+    assert puppet.closed
+
+
+# Agents.
+
+
+@pytest.mark.shows("D10")
+def test_game_without_agents_is_refused_before_the_first_turn():
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(), "puppets")
+
+    assert words(raised).startswith("game 'puppets' has agents []: ")
+
+
+@pytest.mark.shows("D10")
+def test_two_agents_of_one_id_are_refused_before_the_first_turn():
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(ANNA, ANNA), "puppets")
+
+    assert words(raised) == (
+        "game 'puppets' has agents ['anna', 'anna']: give each agent an id of its own."
+    )
+
+
+@pytest.mark.shows("D10")
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (replace(BEN, parts={}), "agent 'ben' 0 parts and 3 actions"),
+        (replace(BEN, actions=()), "agent 'ben' 2 parts and 0 actions"),
+        (replace(BEN, actions=((), ACTIONS)), "agent 'ben' 2 parts and 0 actions"),
+    ],
+    ids=["no parts", "no actions", "a product with nothing in it"],
+)
+def test_agent_that_sees_or_does_nothing_is_refused_before_the_first_turn(spec, found):
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(ANNA, spec), "puppets")
+
+    assert words(raised) == (f"game 'puppets' gives {found}: declare at least one of each.")
+
+
+def test_agents_that_change_half_way_are_refused(puppet, guarded):
+    guarded.begin_turn()
+    puppet.agents = (ANNA,)
+
+    with pytest.raises(GameError) as raised:
+        guarded.begin_turn()
+
+    assert words(raised) == (
+        "game 'puppets' changed its agents half-way to ['anna']: declare all agents at "
+        "the start, and mark those absent as not active."
+    )
+
+
+def test_equal_agents_in_a_new_tuple_are_no_change(puppet, guarded):
+    puppet.agents = tuple([*puppet.agents])
+
+    assert guarded.begin_turn() == (BOTH,)
+
+
+# Phases.
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [((0, 1), (1,)), ((0,),), (), ((0, 1, 2),), ((0, 0, 1),)],
+    ids=["twice", "missing", "empty", "unknown", "twice in one phase"],
+)
+def test_every_agent_is_in_exactly_one_phase(puppet, guarded, phases):
+    puppet.phases = phases
+
+    with pytest.raises(GameError) as raised:
+        guarded.begin_turn()
+
+    assert words(raised) == (
+        f"game 'puppets' gave the phases {phases}: put every agent in exactly one phase."
+    )
+
+
+@pytest.mark.parametrize("phases", [(0, 1), None, ((0, "1"),)], ids=repr)
+def test_phases_that_are_no_tuples_of_agents_are_a_game_error(puppet, guarded, phases):
+    puppet.phases = phases
+
+    with pytest.raises(GameError, match=r"game 'puppets' .*phase"):
+        guarded.begin_turn()
+
+
+# Observations.
+
+
+@pytest.mark.shows("B8")
+@pytest.mark.parametrize(
+    ("part", "given", "found", "expected"),
+    [
+        (
+            "self",
+            np.zeros((WORLDS, 1, 3), np.float32),
+            "(2, 1, 3) float32",
+            "(2, 3) float32",
+        ),
+        ("self", np.zeros(3, np.float32), "(3,) float32", "(2, 3) float32"),
+        ("self", np.zeros((1, 3), np.float32), "(1, 3) float32", "(2, 3) float32"),
+        ("self", np.zeros((WORLDS, 3)), "(2, 3) float64", "(2, 3) float32"),
+        ("self", [[0.0] * 3] * WORLDS, "a list", "(2, 3) float32"),
+        ("self", None, "a NoneType", "(2, 3) float32"),
+        (
+            "view",
+            np.zeros((WORLDS, 1, 2, 2), bool),
+            "(2, 1, 2, 2) bool",
+            "(2, 1, 2, 2) uint8",
+        ),
+        (
+            "view",
+            np.zeros((WORLDS, 2, 2), np.uint8),
+            "(2, 2, 2) uint8",
+            "(2, 1, 2, 2) uint8",
+        ),
+    ],
+    ids=[
+        "(1, F) for (F,)",
+        "no world axis",
+        "too few worlds",
+        "wrong dtype",
+        "a list",
+        "nothing",
+        "bool for uint8",
+        "a missing axis",
+    ],
+)
+def test_part_that_is_not_as_declared_names_agent_found_and_expected(
+    puppet, guarded, part, given, found, expected
+):
+    puppet.parts[1][part] = given
+
+    with pytest.raises(GameError) as raised:
+        guarded.observe(BOTH)
+
+    assert words(raised) == (
+        f"game 'puppets' gave agent 'ben' part '{part}' as {found}, expected {expected}: "
+        "the first axis is the world, the rest as declared."
+    )
+
+
+@pytest.mark.shows("B8")
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf], ids=str)
+def test_number_that_is_not_finite_names_agent_part_and_world(puppet, guarded, number):
+    puppet.parts[0]["self"][1, 2] = number
+
+    with pytest.raises(GameError) as raised:
+        guarded.observe(BOTH)
+
+    assert words(raised) == (
+        "game 'puppets' showed agent 'anna' a NaN or infinite number in part 'self' of "
+        "world 1: observations must be finite."
+    )
+
+
+@pytest.mark.shows("B8")
+def test_missing_part_is_refused(puppet, guarded):
+    del puppet.parts[1]["view"]
+
+    with pytest.raises(GameError) as raised:
+        guarded.observe(BOTH)
+
+    assert words(raised) == (
+        "game 'puppets' showed agent 'ben' the parts ['self'], expected "
+        "['self', 'view']: return every declared part, and no other."
+    )
+
+
+@pytest.mark.shows("B8")
+def test_part_that_was_never_declared_is_refused(puppet, guarded):
+    puppet.parts[0]["smell"] = np.zeros((WORLDS, 1), np.float32)
+
+    with pytest.raises(GameError) as raised:
+        guarded.observe(BOTH)
+
+    assert words(raised) == (
+        "game 'puppets' showed agent 'anna' the parts ['self', 'smell', 'view'], "
+        "expected ['self', 'view']: return every declared part, and no other."
+    )
+
+
+def test_agents_are_named_in_the_order_they_were_asked_for(puppet, guarded):
+    puppet.parts[0]["self"] = np.zeros(3, np.float32)
+
+    with pytest.raises(GameError, match="gave agent 'ben' part 'self' as"):
+        guarded.observe((1, 0))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (np.ones(WORLDS, np.uint8), "(2,) uint8"),
+        (np.ones((WORLDS, 1), bool), "(2, 1) bool"),
+        (True, "a bool"),
+    ],
+    ids=["numbers", "an axis too many", "one for all worlds"],
+)
+def test_active_is_one_bool_per_world(puppet, guarded, given, found):
+    puppet.active[0] = given
+
+    with pytest.raises(GameError) as raised:
+        guarded.observe(BOTH)
+
+    assert words(raised) == (
+        f"game 'puppets' gave agent 'anna' 'active' as {found}, expected (2,) bool: the "
+        "first axis is the world, the rest as declared."
+    )
+
+
+@pytest.mark.parametrize("entry", ["parts", "active", "legal"])
+def test_observation_of_fewer_agents_than_asked_for_is_a_game_error(puppet, guarded, entry):
+    getattr(puppet, entry).pop()
+
+    with pytest.raises(GameError, match="game 'puppets' "):
+        guarded.observe(BOTH)
+
+
+def test_parts_that_have_no_names_are_a_game_error(puppet, guarded):
+    puppet.parts[1] = np.zeros((WORLDS, 3), np.float32)
+
+    with pytest.raises(GameError, match=r"game 'puppets' .*agent 'ben'"):
+        guarded.observe(BOTH)
+
+
+def test_observation_of_another_class_is_a_game_error(puppet, guarded, monkeypatch):
+    monkeypatch.setattr(puppet, "observe", lambda agents: puppet.parts)
+
+    with pytest.raises(GameError, match="game 'puppets' "):
+        guarded.observe(BOTH)
+
+
+# Legal actions.
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (np.ones((WORLDS, 2), bool), "(2, 2) bool"),
+        (np.ones(3, bool), "(3,) bool"),
+        (np.ones((WORLDS, 3), np.int8), "(2, 3) int8"),
+        ([[True] * 3] * WORLDS, "a list"),
+    ],
+    ids=["too few actions", "no world axis", "numbers", "a list"],
+)
+def test_legal_actions_are_one_bool_per_world_and_action(given, found):
+    game = masked_puppet()
+    game.legal[1] = given
+
+    with pytest.raises(GameError) as raised:
+        Guarded(game, "puppets").observe(BOTH)
+
+    assert words(raised) == (
+        f"game 'puppets' gave agent 'ben' legal actions as {found}, expected (2, 3) "
+        "bool: the first axis is the world, the rest as declared."
+    )
+
+
+def test_active_agent_without_a_legal_action_is_refused():
+    game = masked_puppet()
+    game.legal[1][1] = False
+
+    with pytest.raises(GameError) as raised:
+        Guarded(game, "puppets").observe(BOTH)
+
+    assert words(raised) == (
+        "game 'puppets' left agent 'ben' in world 1 without a legal action: an active "
+        "agent needs at least one."
+    )
+
+
+def test_agent_that_is_not_active_needs_no_legal_action():
+    game = masked_puppet()
+    game.legal[1][1] = False
+    game.active[1][1] = False
+
+    seen = Guarded(game, "puppets").observe(BOTH)
+
+    assert not seen.legal[1][1].any()
+
+
+def test_declared_legal_actions_must_be_given():
+    game = masked_puppet()
+    game.legal[1] = None
+
+    with pytest.raises(GameError) as raised:
+        Guarded(game, "puppets").observe(BOTH)
+
+    assert words(raised) == (
+        "game 'puppets' gave agent 'ben' no legal actions, although it declared them: "
+        "return (worlds, actions) bool."
+    )
+
+
+def test_legal_actions_that_were_never_declared_are_refused(puppet, guarded):
+    puppet.legal[0] = np.ones((WORLDS, 3), bool)
+
+    with pytest.raises(GameError, match="game 'puppets' gave agent 'anna' legal"):
+        guarded.observe(BOTH)
+
+
+# What a turn brought.
+
+
+@pytest.mark.parametrize("what", ["rewards", "scores"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf], ids=str)
+def test_reward_that_is_not_finite_names_agent_and_world(puppet, guarded, what, number):
+    given = np.zeros((WORLDS, 2), np.float32)
+    given[1, 0] = number
+    setattr(puppet, what, given)
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == (
+        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: it must be "
+        "a finite number."
+    )
+
+
+@pytest.mark.parametrize("what", ["rewards", "scores"])
+def test_reward_in_whole_numbers_is_refused(puppet, guarded, what):
+    setattr(puppet, what, np.zeros((WORLDS, 2), np.int64))
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == (
+        f"game 'puppets' gave {what} of int64: return numbers with a decimal point."
+    )
+
+
+@pytest.mark.parametrize("what", ["rewards", "scores", "terminated", "truncated"])
+@pytest.mark.parametrize(
+    "shape", [(WORLDS,), (2, WORLDS, 1), (WORLDS, 3)], ids=["flat", "deep", "wide"]
+)
+def test_outcome_is_one_entry_per_world_and_agent(puppet, guarded, what, shape):
+    setattr(puppet, what, np.zeros(shape, np.float32))
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == (
+        f"game 'puppets' gave {what} of shape {shape}, expected (2, 2): one entry per "
+        "world and agent."
+    )
+
+
+def test_rewards_in_a_list_are_refused(puppet, guarded):
+    puppet.rewards = [[0.0, 0.0], [0.0, 0.0]]
+
+    with pytest.raises(GameError, match=r"game 'puppets' gave rewards .*a list, expec"):
+        guarded.end_turn()
+
+
+@pytest.mark.parametrize("flag", ["terminated", "truncated"])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32], ids=["int8", "float32"])
+def test_flag_that_is_no_bool_is_refused(puppet, guarded, flag, dtype):
+    setattr(puppet, flag, np.zeros((WORLDS, 2), dtype))
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    found = np.dtype(dtype)
+    assert words(raised) == f"game 'puppets' gave {flag} of {found}: return bool."
+
+
+def test_count_is_checked_by_its_name(puppet, guarded):
+    puppet.counts = {"zaps": np.full((WORLDS, 2), np.nan, np.float32)}
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == (
+        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: it must be "
+        "a finite number."
+    )
+
+
+def test_outcome_of_another_class_is_a_game_error(puppet, guarded, monkeypatch):
+    monkeypatch.setattr(puppet, "end_turn", lambda: None)
+
+    with pytest.raises(GameError, match="game 'puppets' "):
+        guarded.end_turn()
+
+
+# Ends.
+
+
+ENDED_TWICE = (
+    "game 'puppets' ended agent 'ben' in world 1 a second time in one episode: set "
+    "terminated or truncated once, and never in a closing turn."
+)
+
+
+@pytest.mark.parametrize("first", ["terminated", "truncated"])
+@pytest.mark.parametrize("second", ["terminated", "truncated"])
+def test_agent_ends_once_in_an_episode(puppet, guarded, first, second):
+    getattr(puppet, first)[1, 1] = True
+    guarded.end_turn()
+    getattr(puppet, first)[1, 1] = False
+    getattr(puppet, second)[1, 1] = True
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == ENDED_TWICE
+
+
+def test_nobody_ends_in_a_closing_turn(puppet, guarded):
+    puppet.truncated[1] = True
+    guarded.end_turn()
+    puppet.truncated[1] = (False, True)
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == ENDED_TWICE
+
+
+def test_agents_may_end_again_after_the_closing_turn(puppet, guarded):
+    puppet.truncated[1] = True
+    guarded.end_turn()
+    puppet.truncated[1] = False
+    guarded.end_turn()
+    puppet.truncated[1] = True
+
+    outcome = guarded.end_turn()
+
+    assert outcome.truncated[1].all()
+
+
+def test_worlds_end_apart_from_each_other(puppet, guarded):
+    puppet.truncated[0] = True
+    guarded.end_turn()
+    puppet.truncated[...] = ((False, False), (True, True))
+
+    outcome = guarded.end_turn()
+
+    assert outcome.truncated[1].all()
+
+
+def test_who_has_ended_is_part_of_a_snapshot(puppet, guarded):
+    puppet.terminated[1, 1] = True
+    guarded.end_turn()
+    other = Guarded(Puppet(ANNA, BEN), "puppets")
+    other.restore(guarded.snapshot())
+    other.game.terminated[1, 1] = True
+
+    with pytest.raises(GameError) as raised:
+        other.end_turn()
+
+    assert words(raised) == ENDED_TWICE
+
+
+def test_game_does_not_see_what_the_guard_adds_to_a_snapshot(puppet, guarded):
+    snapshot = guarded.snapshot()
+    seen_by_game = []
+    puppet.restore = lambda arrays: seen_by_game.extend(arrays)
+
+    guarded.restore(snapshot)
+
+    assert seen_by_game == ["rewards"]
