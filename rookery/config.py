@@ -1,87 +1,36 @@
 """Settings: what a user may choose, checked once, before anything starts.
 
 A tree of plain values, from a file, from words or from Python, goes in; one `Config`
-comes out, or one `ConfigError` that lists every problem. The one rule: what `to_toml`
-writes resolves to the same `Config`, so that a run can be repeated from its folder.
+comes out, or one `ConfigError`. The one rule: it lists every problem at once.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema
 
 from rookery.errors import ConfigError, nearest
-from rookery.words import (
+from rookery.problems import (
     Place,
     dotted,
     one_line,
-    plain,
     problem_words,
     problems_by_place,
     shown,
-    toml_key,
     toml_value,
     type_words,
 )
+from rookery.settings import Settings
+from rookery.words import Tree, plain
 
 LIMIT_PROBLEMS = 20
-COMMENT_WIDTH = 86
 
-AnySettings = TypeVar("AnySettings", bound="Settings")
-
-
-# What lies under these keys of a pydantic schema is no type of a value. Keys of a dict
-# stay lax, because in a file all keys are text.
-_NO_TYPES = {
-    "config",
-    "default",
-    "expected",
-    "keys_schema",
-    "members",
-    "metadata",
-    "serialization",
-}
-
-
-def _make_scalars_strict(schema: Any) -> None:
-    if isinstance(schema, dict):
-        if schema.get("type") in ("int", "float", "bool"):
-            schema["strict"] = True
-        for key in schema.keys() - _NO_TYPES:
-            _make_scalars_strict(schema[key])
-    elif isinstance(schema, list | tuple):
-        for inner in schema:
-            _make_scalars_strict(inner)
-
-
-class Settings(BaseModel):
-    """A group of settings; every field has a description, which is its only text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Keep true apart from 1, 3 from 3.0 and numbers from text, at every depth.
-
-        Pydantic's own strict mode would also refuse lists for tuples, and text for
-        enums, and a TOML file has nothing else to give for them.
-        """
-        schema = handler(source)
-        _make_scalars_strict(handler.resolve_ref_schema(schema))
-        return schema
+AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 class EvaluateConfig(Settings):
@@ -192,13 +141,9 @@ def resolve(raw: Mapping[Any, Any], game_settings: type[Settings]) -> Config:
     """
     problems: dict[Place, str] = {}
     tree = plain(raw, (), problems)
-    game = tree.pop("game", {})
-    if not isinstance(game, dict):
-        problems["game",] = f"game must be a group of settings, got {shown(game)}"
-        game = {}
+    game = _take_game(tree, problems)
     if "name" in _fields(game_settings):
         problems["game", "name"] = "the game declares a setting called 'name': rename it"
-    tree["game"] = {"name": game.pop("name")} if "name" in game else {}
     known = [row.key for row in describe_settings(Config)]
     known += [row.key for row in describe_settings(game_settings, "game")]
     config = _validated(Config, tree, (), known, problems)
@@ -229,46 +174,14 @@ def describe_settings(model: type[BaseModel], prefix: str = "") -> list[SettingR
     return rows
 
 
-def to_toml(config: Config) -> str:
-    """Return the whole configuration as TOML, with the meaning of every setting.
-
-    Raises:
-        ConfigError: if a game's setting holds something that TOML cannot.
-    """
-    text = "\n".join(_toml_lines(config, (), only_set=False)).strip() + "\n"
-    return re.sub(r"\n{3,}", "\n\n", text)
-
-
-def write_config(config: Config, path: str | os.PathLike[str]) -> None:
-    """Write `to_toml` to a file, whole or not at all, even if the machine stops.
-
-    Raises:
-        ConfigError: if the file cannot be written.
-    """
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    data = to_toml(config).encode()
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        name = shown(str(target), 400)
-        reason = one_line(error.strerror or str(error))
-        raise ConfigError(f"cannot write {name}: {reason}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _take_game(tree: Tree, problems: dict[Place, str]) -> Tree:
+    """Return the game's own settings, and leave only its name in the tree."""
+    game = tree.pop("game", {})
+    if not isinstance(game, dict):
+        problems["game",] = f"game must be a group of settings, got {shown(game)}"
+        game = {}
+    tree["game"] = {"name": game.pop("name")} if "name" in game else {}
+    return game
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -336,59 +249,3 @@ def _overlaid(base: AnySettings, over: AnySettings) -> AnySettings:
         groups = isinstance(old, Settings) and isinstance(new, Settings)
         update[name] = _overlaid(old, new) if groups else new
     return base.model_copy(update=update)
-
-
-def _toml_lines(group: BaseModel, place: tuple[str, ...], only_set: bool) -> Iterator[str]:
-    inner_groups: list[tuple[tuple[str, ...], BaseModel, str, bool]] = []
-    for key, value, text in _entries(group, only_set):
-        here = (*place, key)
-        if isinstance(value, BaseModel):
-            inner_groups.append((here, value, text, only_set))
-        elif _holds_groups(value):
-            # Only what was set: a default written for one id would override a pattern.
-            for name, inner in value.items():
-                inner_groups.append(((*here, name), inner, text, True))
-                text = ""
-        else:
-            yield from _comment(text)
-            yield f"{toml_key(key)} = {_toml_setting(value, here)}"
-            yield ""
-    for here, inner, text, set_only in inner_groups:
-        yield from _comment(text)
-        yield f"[{'.'.join(toml_key(part) for part in here)}]"
-        yield from _toml_lines(inner, here, set_only)
-        yield ""
-
-
-def _entries(group: BaseModel, only_set: bool) -> Iterator[tuple[str, Any, str]]:
-    """Yield key, value and description, a game's own settings beside its name."""
-    for name, field in type(group).model_fields.items():
-        value = getattr(group, name)
-        if isinstance(group, GameConfig) and name == "settings":
-            yield from _entries(value, only_set)
-        elif value == {} == field.get_default(call_default_factory=True):
-            continue  # written as 'agents = {}', it could not be added to by hand
-        elif value is not None and (name in group.model_fields_set or not only_set):
-            yield field.alias or name, value, field.description or ""
-    for key, value in (group.model_extra or {}).items():
-        if value is not None:
-            yield key, value, ""
-
-
-def _holds_groups(value: object) -> bool:
-    if not isinstance(value, dict) or not value:
-        return False
-    return all(isinstance(inner, BaseModel) for inner in value.values())
-
-
-def _toml_setting(value: object, place: Place) -> str:
-    try:
-        return toml_value(value)
-    except TypeError as error:
-        raise ConfigError(
-            f"{dotted(place)} cannot be written to a TOML file: got {shown(value)}"
-        ) from error
-
-
-def _comment(text: str) -> list[str]:
-    return [f"# {line}" for line in textwrap.wrap(one_line(text), COMMENT_WIDTH)]

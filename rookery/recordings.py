@@ -43,7 +43,7 @@ class Recording:
         """How long it was."""
         return len(self.arrays["actions"])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the recording to a safetensors file."""
         about = {
             "world": self.world,
@@ -55,7 +55,7 @@ class Recording:
         save_file(arrays, path, metadata={"rookery": json.dumps(about)})
 
     @classmethod
-    def load(cls, path: Path) -> Recording:
+    def load(cls, path: str | Path) -> Recording:
         """Read a recording that `save` wrote."""
         try:
             with safe_open(path, framework="numpy") as file:
@@ -88,9 +88,9 @@ class Recording:
             )
         ]
 
-    def write_gif(self, path: Path, milliseconds: int = 120) -> None:
+    def write_gif(self, path: str | Path, milliseconds: int = 120) -> None:
         """Write the episode as a GIF."""
-        write_gif(path, self.film(), milliseconds)
+        write_gif(Path(path), self.film(), milliseconds)
 
 
 class Recorder:

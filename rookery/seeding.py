@@ -29,6 +29,12 @@ class Purpose(IntEnum):
     ORDER = 2
     PLAYER = 3
     RESET = 4
+    ACTOR = 5
+    NOISE = 6
+    LEARNER = 7
+    INITIAL = 8
+    EVALUATION = 9
+    LEARNER_NOISE = 10
 
 
 def philox(counters: Array, round_keys: Array) -> Array:
@@ -62,7 +68,7 @@ class Stream:
         self._keys = round_keys(sequence.generate_state(2, np.uint32))
 
     def bits(self, place: tuple[Array | int, ...], draw: int, count: int) -> Array:
-        """Return (n, count) uint32 for n places.
+        """Return (n, count) uint32 for n places; a longer draw starts like a shorter.
 
         Args:
             place: up to three coordinates, such as (world, episode, turn), each a number
@@ -77,7 +83,7 @@ class Stream:
         for i, row in enumerate(rows, start=1):
             counters[i] = row[:, None]
         words = philox(counters, self._keys)  # (4, n, blocks)
-        return words.transpose(1, 0, 2).reshape(words.shape[1], -1)[:, :count]
+        return words.transpose(1, 2, 0).reshape(words.shape[1], -1)[:, :count]
 
     def uniform(self, place: tuple[Array | int, ...], draw: int, count: int) -> Array:
         """Return (n, count) float64 in [0, 1), each a multiple of 2**-32."""

@@ -22,6 +22,8 @@ class Part:
     dtype: np.dtype[Any]
     labels: tuple[str, ...] = ()
     """What lies along the first axis, where it has names: ('wall', 'gem', …)."""
+    scale: float = 1.0
+    """What a network multiplies it by: 1 / 255 for pictures."""
 
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"

@@ -100,9 +100,7 @@ def test_long_gif_of_little_movement_is_small(tmp_path):
 def test_gif_refuses_frames_of_several_shapes(tmp_path):
     frames = [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8)]
 
-    with pytest.raises(
-        ValueError, match=r"one shape, found \[\(4, 4, 3\), \(4, 5, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"one shape, found \[\(4, 4, 3\), \(4, 5, 3\)"):
         write_gif(tmp_path / "a.gif", frames)
 
 
@@ -166,9 +164,7 @@ def test_each_agent_has_a_dot_of_its_colour():
 def test_note_stands_at_the_right():
     frame = moving_dot(1, size=320)[0]
 
-    with_note, other = (
-        with_scores(frame, ENTRIES, note) for note in ("turn 7", "turn 8")
-    )
+    with_note, other = (with_scores(frame, ENTRIES, note) for note in ("turn 7", "turn 8"))
 
     assert with_note.shape == other.shape
     columns = np.argwhere((with_note != other).any(axis=(0, 2)))
@@ -181,9 +177,7 @@ def test_height_does_not_depend_on_the_scores(score):
 
     taller = with_scores(frame, [("a rook", RED, score)] * 4, "turn 1")
 
-    assert (
-        taller.shape == with_scores(frame, [("a rook", RED, "1")] * 4, "turn 1").shape
-    )
+    assert taller.shape == with_scores(frame, [("a rook", RED, "1")] * 4, "turn 1").shape
 
 
 def test_many_agents_take_several_rows():

@@ -15,6 +15,7 @@ from rookery.config import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
 from rookery.games import catalog
 from rookery.games import gridworld as grid
+from rookery.games.base import Outcome
 from rookery.games.catalog import Entry
 from rookery.players.base import Player, RandomPlayer, Sight
 from rookery.players.matrix import Cooperator, Defector
@@ -316,6 +317,12 @@ def test_unknown_setting_of_the_game_is_answered_with_the_nearest():
         play("treasurehunt", turnz=5)
 
 
+@pytest.mark.parametrize("history", [(0, 1), (1, -1), (2, 0)], ids=str)
+def test_player_that_looks_back_no_turn_is_told(history):
+    with pytest.raises(ConfigError, match=r"game\.history"):
+        play(DILEMMA, history=history)
+
+
 @pytest.mark.parametrize("wanted", [{"episodes": 0}, {"worlds": 0}, {"worlds": -1}])
 def test_playing_nothing_or_nowhere_is_told(wanted):
     (name,) = wanted
@@ -539,6 +546,34 @@ def test_recorded_scores_are_there_where_the_game_has_them():
     match = match_of(entry_of(Scored), "random", record=True)
 
     assert match.recordings[0].arrays["scores"].tolist() == [[1.0, 1.0]] * 5
+
+
+def test_recording_keeps_what_the_game_writes_over():
+    class OneBuffer(grid.GridEngine):
+        """Pays 1, 2, 3 … out of one array, and shows its own clock as a fact."""
+
+        paid = np.zeros((2, 2), np.float32)
+        clock = np.zeros(2, np.int64)
+
+        def end_turn(self) -> Outcome:
+            outcome = super().end_turn()
+            self.clock += 1
+            self.paid += outcome.truncated.any(axis=1)[:, None] * -99 + 1
+            return replace(outcome, rewards=self.paid)
+
+        def facts(self) -> dict[str, Any]:
+            return {"clock": self.clock}
+
+    def build(settings: Any, *place: int) -> OneBuffer:
+        return OneBuffer(Corridor(settings), *place)
+
+    match = match_of(
+        replace(entry_of(Corridor), build=build), "random", episodes=2, record=True
+    )
+
+    arrays = match.recordings[0].arrays
+    assert arrays["rewards"][:4, 0].tolist() == [1, 2, 3, 4]
+    assert arrays["facts.clock"].tolist() == [1, 2, 3, 4, 5]
 
 
 def test_recording_names_agents_and_players():

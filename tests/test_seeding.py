@@ -36,9 +36,7 @@ def words(numbers):
     return np.array(numbers, np.uint32)
 
 
-@pytest.mark.parametrize(
-    ("counter", "key", "expected"), PUBLISHED.values(), ids=PUBLISHED
-)
+@pytest.mark.parametrize(("counter", "key", "expected"), PUBLISHED.values(), ids=PUBLISHED)
 def test_philox_gives_the_published_numbers(counter, key, expected):
     found = philox(words(counter)[:, None], round_keys(words(key)))
 

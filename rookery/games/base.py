@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rookery import config
 from rookery.errors import GameError
+from rookery.settings import Settings as BaseSettings
 from rookery.specs import AgentSpec, Array
 
 Phases = tuple[tuple[int, ...], ...]
@@ -49,19 +49,21 @@ class Outcome:
 class Game(ABC):
     """N agents in `worlds` copies of one game."""
 
-    Settings: ClassVar[type[config.Settings]] = config.Settings
+    Settings: ClassVar[type[BaseSettings]] = BaseSettings
     players: Mapping[str, Any] = {}
     """Scripted players made for this game, by name."""
+    fair: bool = True
+    """Whether seats of one role are meant to be equal; turn-based games may not be."""
     replayable: bool = False
     """Whether the same seed and actions give the same game, verified by `check`."""
 
     agents: tuple[AgentSpec, ...]
     """Set while the game is built, and never changed."""
-    settings: config.Settings
+    settings: BaseSettings
     worlds: int
 
     def __init__(
-        self, settings: config.Settings, worlds: int, seed: int, first_world: int = 0
+        self, settings: BaseSettings, worlds: int, seed: int, first_world: int = 0
     ) -> None:
         self.settings = settings
         self.worlds = worlds

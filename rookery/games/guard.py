@@ -25,7 +25,7 @@ class Guarded(Game):
         self.game, self.name = game, name
         self.agents = game.agents
         self.players = game.players
-        self.replayable = game.replayable
+        self.replayable, self.fair = game.replayable, game.fair
         self._check_agents()
         self._all = list(range(len(self.agents)))
         self._shape = (game.worlds, len(self.agents))

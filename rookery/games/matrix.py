@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from rookery.config import Settings
 from rookery.games.base import Game, Observation, Outcome, Phases
 from rookery.games.gridworld.columns import Columns
 from rookery.players.matrix import PLAYERS
 from rookery.seeding import Purpose, Stream
+from rookery.settings import Settings
 from rookery.specs import AgentSpec, Array, Part
 
 NOT_YET = -1
+Turns = Annotated[int, Field(ge=1, le=1000)]
 
 
 class MatrixSettings(Settings):
@@ -31,7 +32,7 @@ class MatrixSettings(Settings):
     stop: float = Field(
         0.0, ge=0, le=1, description="Chance that an episode ends after a turn."
     )
-    history: tuple[int, int] = Field(
+    history: tuple[Turns, Turns] = Field(
         (1, 1), description="Turns that the first and the second player look back."
     )
     both_first: float = Field(description="Reward where both take the first action.")

@@ -18,20 +18,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rookery.config import Settings
 from rookery.errors import ConfigError, GameError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.games.foreign import Seat
-from rookery.games.keywords import (
+from rookery.games.loading import attribute, load_module
+from rookery.games.zoo.keywords import (
     RENDER_MODE,
     Keywords,
     keyword_settings,
     signature_source,
     takes_render_mode,
 )
-from rookery.games.loading import attribute, load_module
-from rookery.games.parallel import World, raised
+from rookery.games.zoo.parallel import World, raised
+from rookery.games.zoo.seats import Seat
 from rookery.seeding import Purpose
+from rookery.settings import Settings
 from rookery.specs import Array
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
@@ -49,11 +49,13 @@ NEEDED = ("possible_agents", "observation_space", "action_space", "reset", "step
 
 def open_pettingzoo(path: str) -> type[PettingZooGame]:
     """Return the game named by `module`, `module:function` or `./file.py:function`."""
-    source, _, name = path.rpartition(":")
-    module = load_module(source or path)
-    if source:
+    source, colon, name = path.rpartition(":")
+    factory: Any = None
+    if source and name:
+        module = load_module(source)
         factory = attribute(module, name, source)
-    else:
+    elif path and not colon:
+        module = load_module(path)
         found = [getattr(module, known, None) for known in FACTORIES]
         factory = next(filter(None, found), None)
     if not callable(factory):
@@ -75,6 +77,7 @@ def open_pettingzoo(path: str) -> type[PettingZooGame]:
 class PettingZooGame(Game):
     """`worlds` copies of one PettingZoo game."""
 
+    fair = False
     replayable = True
     MAX_TURNS: ClassVar[int] = 1000
     """Turns of an episode that a snapshot can repeat; longer ones are not exact."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.config import Settings
+from rookery.settings import Settings
 from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
@@ -481,7 +481,7 @@ def test_outcome_is_one_entry_per_world_and_agent(puppet, guarded, what, shape):
 def test_rewards_in_a_list_are_refused(puppet, guarded):
     puppet.rewards = [[0.0, 0.0], [0.0, 0.0]]
 
-    with pytest.raises(GameError, match=r"game 'puppets' gave rewards .*a list, expec"):
+    with pytest.raises(GameError, match=r"game 'puppets' gave rewards .*a list, expected"):
         guarded.end_turn()
 
 
@@ -570,6 +570,27 @@ def test_worlds_end_apart_from_each_other(puppet, guarded):
     outcome = guarded.end_turn()
 
     assert outcome.truncated[1].all()
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["closing", "others play on"])
+def test_agent_that_has_ended_is_not_active(puppet, guarded, others):
+    puppet.truncated[1] = (others, True)
+    guarded.end_turn()
+    puppet.active[0][1] = not others
+
+    with pytest.raises(GameError, match=r"game 'puppets' .*agent 'ben' in world 1"):
+        guarded.observe(BOTH)
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["closing", "others play on"])
+def test_agent_that_has_ended_gets_no_reward(puppet, guarded, others):
+    puppet.truncated[1] = (others, True)
+    guarded.end_turn()
+    puppet.truncated[1] = False
+    puppet.rewards[1, 1] = 1
+
+    with pytest.raises(GameError, match=r"game 'puppets' .*agent 'ben' in world 1"):
+        guarded.end_turn()
 
 
 def test_who_has_ended_is_part_of_a_snapshot(puppet, guarded):

@@ -30,17 +30,17 @@ FAULTY = f"{ZOO}:faulty"
 
 # Path, settings, and turns to play: some are slow, some have long episodes.
 PLAYED: dict[str, tuple[str, dict[str, Any], int]] = {
-    "spread": ("mpe2.simple_spread_v3", {"max_cycles": 20}, 200),
+    "spread": ("mpe2.simple_spread_v3", {"max_cycles": 20}, 150),
     "tag": ("mpe2.simple_tag_v3", {"max_cycles": 20}, 110),
-    "speaker": ("mpe2.simple_speaker_listener_v4", {}, 200),
-    "rps": ("pettingzoo.classic.rps_v2", {"num_actions": 5}, 300),
-    "tictactoe": (TICTACTOE, {}, 300),
-    "connect four": ("pettingzoo.classic.connect_four_v3", {}, 300),
+    "speaker": ("mpe2.simple_speaker_listener_v4", {}, 150),
+    "rps": ("pettingzoo.classic.rps_v2", {"num_actions": 5}, 200),
+    "tictactoe": (TICTACTOE, {}, 200),
+    "connect four": ("pettingzoo.classic.connect_four_v3", {}, 200),
     "go": ("pettingzoo.classic.go_v5", {"board_size": 5}, 150),
     "zombies": (KAZ, {"spawn_delay": 1, "max_zombies": 40, "max_cycles": 110}, 125),
     "pursuit": ("pettingzoo.sisl.pursuit_v5", {"n_pursuers": 3, "max_cycles": 15}, 40),
     "mortal": (MORTAL, {}, 100),
-    "elimination": (ELIMINATION, {}, 300),
+    "elimination": (ELIMINATION, {}, 200),
 }
 EVERY_GAME = pytest.mark.parametrize("name", PLAYED)
 
@@ -186,7 +186,7 @@ class TestEveryGame:
         log = played(name)
         alone = make(name, worlds=1, first_world=2)
 
-        for number, turn in enumerate(log.turns[:120]):
+        for number, turn in enumerate(log.turns[:100]):
             again = play_turn(alone, number, first_world=2)
             assert_same(turn.of_world(2), again.of_world(0))
 
@@ -311,7 +311,7 @@ def interesting_turns(log: Log) -> list[int]:
     closing = [i for i, t in enumerate(log.turns) if not t.active.any(axis=0).all()]
     deaths = [
         i + 1
-        for i, turn in enumerate(log.turns[:-1])
+        for i, turn in enumerate(log.turns[:-2])
         for ends in (turn.terminated | turn.truncated,)
         if (ends.any(axis=1) & ~ends.all(axis=1)).any()
     ]
@@ -422,6 +422,9 @@ class TestPaths:
             ("mpe2.simple_v3:parallel", "did you mean 'parallel_env'?"),
             ("json", "'json' names no PettingZoo game: it must be a module with"),
             (f"{ZOO}:constant", "names no PettingZoo game"),
+            (f"{ZOO}:", "names no PettingZoo game"),
+            (":env", "':env' names no PettingZoo game"),
+            ("", "'' names no PettingZoo game"),
             ("./nowhere.py:env", "There is no file 'nowhere.py'"),
         ],
     )
@@ -536,6 +539,15 @@ class TestSnapshots:
             exact.append(bool(game.snapshot()["exact"].all()))
 
         assert exact == [True] * 8 + [False] * 4 + [True] * 2
+
+    def test_a_snapshot_holds_the_actions_of_its_episode_and_no_others(self) -> None:
+        log = played("tictactoe")
+
+        for snapshot in log.snapshots:
+            for w in range(WORLDS):
+                actions, turn = snapshot["actions"][w], snapshot["turn"][w]
+                assert ((actions[:turn] >= 0).sum(axis=1) == 1).all()
+                assert (actions[turn:] == -1).all()
 
     def test_a_snapshot_within_a_turn_restores_what_is_seen_in_it(self) -> None:
         game, other = make("tictactoe"), make("tictactoe")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rookery.errors import ConfigError, nearest
 from rookery.games.gridworld.columns import Bound
 from rookery.games.gridworld.layout import NOWHERE, Actions
 from rookery.games.gridworld.rules import AGENTS, Body, Kind
@@ -33,7 +34,8 @@ class Me(Bound):
     """What it chose; one past the last action where it is not there to act."""
     target: Array
     """The cell its move aims at; its own cell where the action is no move."""
-    away: Array
+    back: Array
+    """The turn in which it comes back, where it is out for a while."""
     ended: Array
     _world: World
     _actions: Actions
@@ -63,9 +65,19 @@ class Me(Bound):
         np.add(self.cell, meaning.toward.take(place), out=self.target)
         np.copyto(self.facing, meaning.turned.take(place))
 
+    def wait(self) -> None:
+        """Begin a turn: it has not acted yet."""
+        self.action.fill(self._actions.count)
+        np.copyto(self.target, self.cell)
+
     def does(self, name: str) -> Array:
         """Return where the action is, or contains, the one of this name."""
-        return self._actions.does[name].take(self.action)
+        meaning = self._actions.does.get(name)
+        if meaning is None:
+            raise ConfigError(
+                f"nobody has an action '{name}': {nearest(name, self._actions.does)}"
+            )
+        return meaning.take(self.action)
 
     @property
     def present(self) -> Array:
@@ -103,7 +115,8 @@ class Me(Bound):
         leaving = where & self.present
         self._ground[(self._world.base + self.cell)[leaving]] = 0
         np.copyto(self.cell, NOWHERE, where=leaving)
-        np.copyto(self.away, turns + 1, where=leaving)  # counted down as a turn ends
+        np.copyto(self.target, NOWHERE, where=leaving)  # it moves no more
+        np.copyto(self.back, self._world.turn + turns + 1, where=leaving)
 
     def end(self, where: Array) -> None:
         """Take it off the map for the rest of the episode, as terminated."""
@@ -118,6 +131,10 @@ class Me(Bound):
         It flies straight ahead in `width` lanes, leaves things of `kind` behind, and ends
         at the first solid thing, which it still hits.
         """
+        if width % 2 == 0:
+            raise ConfigError(
+                f"a beam of width {width} has no middle lane: give an odd width."
+            )
         world = self._world
         firing = self.present if where is None else self.present & where
         hits = np.zeros(world.cell.shape, bool)

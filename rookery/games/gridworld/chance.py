@@ -79,10 +79,13 @@ class Chance:
         """
         table = _skip_table(chance, places)
         count = _enough(chance, places)
-        rows, columns, shares = [], [], []
+        rows: list[Array] = []
+        columns, shares = [], []
         reached = np.full(len(self._numbers), -1)
+        self._draw += 1  # once, or a crowded world would move the draws of the others
         while True:
-            bits = self.bits(2 * count)
+            start = 2 * count * len(rows)
+            bits = self.bits_at(self._draw - 1, start + 2 * count)[:, start:]
             jumps = np.searchsorted(table, bits[:, :count], side="right") + 1
             landed = reached[:, None] + jumps.cumsum(axis=1)
             row, event = np.nonzero(landed < places)

@@ -45,7 +45,9 @@ class GridEngine(Game):
         self._check_room()
 
     def _check_room(self) -> None:
-        left_over = int((self.world.cell == NOWHERE).sum(axis=0).max())
+        world = self.world
+        waiting = (world.cell == NOWHERE) & (world.back <= world.turn) & ~world.ended
+        left_over = int(waiting.sum(axis=0).max())
         if left_over:
             raise ConfigError(
                 f"game.agents is {len(self.agents)}, but there is room to start for only "
@@ -67,6 +69,8 @@ class GridEngine(Game):
             world.random.begin()
             upkeep.expire(world)
             upkeep.place_waiting(world)
+            for me in world.agents:
+                me.wait()
             self.rules.before(world)
             self._keep_closing()
         return self._phases()
@@ -89,6 +93,8 @@ class GridEngine(Game):
         """Let the agents' actions take effect, one agent after the other."""
         if self._closing == self.worlds:
             return
+        if self._closing:
+            actions = np.where(self.world.closing[:, None], 0, actions)
         for place, i in enumerate(agents):
             me = self.world.agents[i]
             me.choose(actions[:, place])
@@ -115,7 +121,6 @@ class GridEngine(Game):
     def _settle(self) -> Outcome:
         """Count the turn and say what it brought to those whose episode goes on."""
         world = self.world
-        world.away -= world.away > 0
         playing = ~(world.done | world.closing)
         terminated = (world.ended | world.over) & playing
         late = world.turn >= self.rules.settings.turns

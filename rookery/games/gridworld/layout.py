@@ -23,6 +23,7 @@ from rookery.games.gridworld.rules import (
     Column,
     GridGame,
     Kind,
+    PerCell,
     Vector,
     Window,
 )
@@ -30,6 +31,8 @@ from rookery.specs import AgentSpec, Array, Part
 
 START_SPOT = "P"
 BLANKS = " ."
+OWN_COLUMNS = ("facing", "reward", "score", "back", "ended", "turn", "episode")
+"""The engine's own columns that a vector may show."""
 NOWHERE = 0
 """The cell of agents that are out: in the margin's corner."""
 
@@ -62,7 +65,7 @@ class Layout:
         }
         self._name_all(declared)
         self.kinds = self._number_kinds(declared)
-        self.layers = tuple(dict.fromkeys(kind.layer for kind in self.kinds[1:]))
+        self.layers = self._order_layers(declared)
         self.height, self.width, self.chart = self._read_map()
         self._measure()
         self._tabulate()
@@ -72,16 +75,17 @@ class Layout:
         for name, value in declared.items():
             if isinstance(value, Kind | Body):
                 value.name = name
-        for body in self.bodies:
+        for number, body in enumerate(self.bodies):
+            body.name = body.name or f"body{number}"
             body.kind = Kind(
                 solid=True, layer=AGENTS, tile=body.tile, name=body.name, char="@"
             )
 
     def _number_kinds(self, declared: dict[str, Any]) -> list[Kind]:
-        things = [value for value in declared.values() if isinstance(value, Kind)]
+        self.things = [v for v in declared.values() if isinstance(v, Kind)]
         # On the agents' layer, which no author can clear.
         outside = Kind(solid=True, seen=False, name="outside", layer=AGENTS)
-        kinds = [Kind(name="nothing", seen=False), outside, *things]
+        kinds = [Kind(name="nothing", seen=False), outside, *self.things]
         kinds += [body.kind for body in self.bodies]
         for number, kind in enumerate(kinds):
             kind.id = number
@@ -89,21 +93,55 @@ class Layout:
             kind.tile = kind.tile or kind.name
         return kinds
 
+    def _order_layers(self, declared: dict[str, Any]) -> tuple[str, ...]:
+        """Return the layers from the lowest up: as declared, agents as the first body."""
+        order = [
+            value.layer if isinstance(value, Kind) else AGENTS
+            for value in declared.values()
+            if isinstance(value, Kind | Body)
+        ]
+        return tuple(dict.fromkeys([*order, AGENTS]))
+
     def _read_map(self) -> tuple[int, int, list[str]]:
-        rows = [line for line in self.rules.map.splitlines() if line.strip()]
+        rows = self.rules.map.splitlines()
+        while rows and not rows[0].strip():
+            rows = rows[1:]
+        while rows and not rows[-1].strip():
+            rows = rows[:-1]
         if not rows:
             settings: Any = self.rules.settings
+            if not (hasattr(settings, "height") and hasattr(settings, "width")):
+                raise ConfigError(
+                    f"{type(self.rules).__name__} has no size: give it a map, or settings "
+                    "height and width."
+                )
             return settings.height, settings.width, []
+        self._check_chars(set("".join(rows)))
         width = max(len(row) for row in rows)
         chart = [row.ljust(width) for row in rows]
-        known = {kind.char for kind in self.kinds[2:]} | {START_SPOT, *BLANKS}
-        strange = sorted(set("".join(chart)) - known)
-        if strange:
-            raise ConfigError(
-                f"the map of {type(self.rules).__name__} has {strange[0]!r}, which is no "
-                f"kind's char: known are {' '.join(sorted(known - {' '}))}."
-            )
         return len(chart), width, chart
+
+    def _check_chars(self, used: set[str]) -> None:
+        """Refuse chars that mean nothing, or two things."""
+        meanings = {
+            char: ["a start spot" if char == START_SPOT else "nothing"]
+            for char in (START_SPOT, *BLANKS)
+        }
+        for kind in self.things:
+            meanings.setdefault(kind.char, []).append(kind.name)
+        game = type(self.rules).__name__
+        for char in sorted(used):
+            if char not in meanings:
+                raise ConfigError(
+                    f"the map of {game} has {char!r}, which is no kind's char: known are "
+                    f"{' '.join(sorted(meanings.keys() - {' '}))}."
+                )
+            if len(meanings[char]) > 1:
+                both = " and ".join(meanings[char])
+                raise ConfigError(
+                    f"the map of {game} has {char!r}, which is {both}: give them "
+                    "different chars."
+                )
 
     def _measure(self) -> None:
         windows = [
@@ -138,7 +176,7 @@ class Layout:
 
     def charted(self) -> list[tuple[Kind, Array]]:
         """Return the kinds the map draws, with their cells."""
-        drawn = [(kind, self._chart_cells(kind.char)) for kind in self.kinds[2:]]
+        drawn = [(kind, self._chart_cells(kind.char)) for kind in self.things]
         return [(kind, cells) for kind, cells in drawn if len(cells)]
 
     def _tabulate(self) -> None:
@@ -151,6 +189,10 @@ class Layout:
         }
         self.mortal_layers = sorted({self.layer_of[kind] for kind in self.mortal})
         self.actions = {body.name: self._meaning(body) for body in self.bodies}
+        words = {word for meaning in self.actions.values() for word in meaning.does}
+        for meaning in self.actions.values():
+            for word in words - meaning.does.keys():
+                meaning.does[word] = np.zeros(meaning.count + 1, bool)
 
     def layer_number(self, layer: str) -> int:
         """Return the number of a layer, by name."""
@@ -206,8 +248,20 @@ class Layout:
 
     def _labels(self, columns: tuple[str, ...]) -> list[str]:
         labels: list[str] = []
+        known = {
+            name: column
+            for name, column in self.columns.items()
+            if not isinstance(column, PerCell)
+        }
+        known |= dict.fromkeys((*OWN_COLUMNS, *self.rules.counts), Column())
         for name in columns:
-            column = self.columns.get(name, Column())
+            column = known.get(name)
+            if column is None:
+                why = "is PerCell" if name in self.columns else "is not declared"
+                raise ConfigError(
+                    f"a Vector of {type(self.rules).__name__} shows '{name}', which {why}: "
+                    f"{nearest(name, known)}"
+                )
             size = int(np.prod(column.shape))
             labels += [name] if column.shape == () else [f"{name}.{i}" for i in range(size)]
         return labels

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from rookery.config import Settings
+from rookery.errors import ConfigError
+from rookery.settings import Settings
 from rookery.specs import Array
 
 if TYPE_CHECKING:
@@ -169,7 +170,12 @@ class GridGame:
     def roster(self) -> Sequence[Body]:
         """Return one body per agent; by default all have the only one declared."""
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
-        return bodies[:1] * self.settings.agents
+        if len(bodies) != 1:
+            raise ConfigError(
+                f"{type(self).__name__} declares {len(bodies)} of type Body: declare one, "
+                "or write a roster method that gives each agent its own."
+            )
+        return bodies * self.settings.agents
 
     def start(self, world: World) -> None:
         """Fill a world; agents not placed here get free start spots at random."""

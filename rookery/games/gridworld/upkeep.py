@@ -35,7 +35,7 @@ def place_waiting(world: World) -> None:
     out = world.cell == NOWHERE
     if not out.any():
         return
-    waiting = out & (world.away == 0) & ~world.ended
+    waiting = out & (world.back <= world.turn) & ~world.ended
     if not waiting.any():
         return
     draws = world.random.bits_at(PLACING, len(world.agents))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.errors import ConfigError
 from rookery.games.gridworld.body import Me
 from rookery.games.gridworld.chance import Chance
 from rookery.games.gridworld.columns import Bound, Columns
@@ -39,7 +40,7 @@ class World(Bound):
     closing: Array
     ended: Array
     done: Array
-    away: Array
+    back: Array
     facing: Array
     cell: Array
     """Every agent's cell, (agents, worlds)."""
@@ -78,7 +79,7 @@ class World(Bound):
         for name, dtype in (
             ("cell", np.int64),
             ("facing", np.int8),
-            ("away", np.int32),
+            ("back", np.int64),
         ):
             self._per_agent(name, dtype)
         self._per_agent("ended", np.bool_)
@@ -87,17 +88,26 @@ class World(Bound):
             self._per_agent(name, np.float32)
         for number in self.layout.mortal_layers:
             self._per_cell(f"expiry_{number}", np.int32, NEVER)
+        taken = {*dir(self), *dir(Me), *World.__annotations__, *Me.__annotations__}
+        taken |= {*self.__dict__, *self.agents[0].__dict__}
         for name, column in self.layout.columns.items():
+            if name in taken:
+                raise ConfigError(
+                    f"'{name}' cannot be a column of {type(self.layout.rules).__name__}: "
+                    f"the engine has a '{name}' of its own; choose another name."
+                )
             if isinstance(column, PerCell):
-                self._per_cell(name, column.dtype, column.default)
+                self._per_cell(name, column.dtype, column.default, column.shape)
             elif isinstance(column, PerAgent):
                 self._per_agent(name, column.dtype, column.shape, column.default)
             elif isinstance(column, PerWorld):
                 self._per_world(name, column.dtype, column.shape, column.default)
 
-    def _per_cell(self, name: str, dtype: Any, default: float = 0) -> None:
-        shape = (self.layout.cells,)
-        self.bind(**{name: self.columns.add(name, dtype, (), shape, default)})
+    def _per_cell(
+        self, name: str, dtype: Any, default: float = 0, shape: tuple[int, ...] = ()
+    ) -> None:
+        whole = (self.layout.cells, *shape)
+        self.bind(**{name: self.columns.add(name, dtype, (), whole, default)})
 
     def _per_world(
         self, name: str, dtype: Any, shape: tuple[int, ...] = (), default: float = 0
@@ -167,19 +177,25 @@ class World(Bound):
     # Changing what lies where.
 
     def put(self, kind: Kind, cells: Array, where: Array | None = None) -> None:
-        """Put a thing into a cell, in place of what its layer held there."""
+        """Put a thing into a cell, in place of what its layer held there.
+
+        Nothing is put beyond the map, where agents that are out are.
+        """
         spots = self.base + cells
-        self._lay(kind, spots if where is None else spots[where])
+        there = ~self.layout.outside.take(spots - self.base)
+        self._lay(kind, spots[there if where is None else there & where])
 
     def clear(self, cells: Array, layer: str, where: Array | None = None) -> None:
         """Take away what a layer holds in a cell."""
+        if layer == AGENTS:
+            raise ConfigError("agents are not cleared away: use me.leave or me.end.")
         spots = self.base + cells
         self.layer(layer).reshape(-1)[spots if where is None else spots[where]] = 0
 
     def fill(self, kind: Kind, mask: Array) -> None:
         """Put things of a kind into all cells of a mask, (worlds, cells) or (cells,)."""
         whole = np.broadcast_to(mask, (self.worlds, self.layout.cells))
-        self._lay(kind, np.flatnonzero(whole))
+        self._lay(kind, np.flatnonzero(whole & ~self.layout.outside))
 
     def remove(self, kind: Kind, mask: Array) -> None:
         """Take away a kind's things from the cells of a mask."""

@@ -10,9 +10,7 @@ from rookery.games.gridworld.chance import NUMBERS_PER_CALL, Chance
 from rookery.seeding import Purpose, Stream
 
 FEW, MANY = 3, NUMBERS_PER_CALL  # numbers that are made ahead, and that are not
-COUNTS = pytest.mark.parametrize(
-    "count", [FEW, MANY], ids=["made ahead", "made at once"]
-)
+COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["made ahead", "made at once"])
 
 
 class Lottery(GridGame):
@@ -125,9 +123,7 @@ def test_world_gets_the_same_numbers_alone_as_among_many(board, count):
         many.turn()
         alone.turn()
 
-    for (_, of_many), (_, of_one) in zip(
-        many.rules.drawn, alone.rules.drawn, strict=True
-    ):
+    for (_, of_many), (_, of_one) in zip(many.rules.drawn, alone.rules.drawn, strict=True):
         assert np.array_equal(of_many[0][5], of_one[0][0])
 
 

@@ -111,7 +111,7 @@ def test_adding_in_place_writes_into_the_state(farm):
 
 
 def test_numbers_that_do_not_fit_the_type_are_not_taken_silently(farm):
-    with pytest.raises(TypeError, match="same_kind|int64"):
+    with pytest.raises(TypeError, match=r"same_kind|int64"):
         farm.world.weather += 0.5
 
 

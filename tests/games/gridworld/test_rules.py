@@ -233,7 +233,7 @@ def test_game_without_map_and_size_is_an_error_that_says_what_to_add(board):
     class Nowhere(Meadow):
         map = ""
 
-    with pytest.raises(ConfigError, match="Nowhere.*map.*height"):
+    with pytest.raises(ConfigError, match=r"Nowhere.*map.*height"):
         board(Nowhere)
 
 
@@ -243,7 +243,7 @@ def test_rules_without_a_body_are_an_error_that_says_so(board):
             super().declare()
             del self.sheep
 
-    with pytest.raises(ConfigError, match="Ghosts.*Body"):
+    with pytest.raises(ConfigError, match=r"Ghosts.*Body"):
         board(Ghosts)
 
 
@@ -261,10 +261,10 @@ def test_bodies_of_a_roster_that_are_no_attributes_keep_their_own_actions(board)
             sees = {"view": Window(radius=1)}
             return [Body(STAY, sees), Body(MOVES, sees)]
 
-    engine = board(Listed).engine
+    listed = board(Listed)
 
-    meanings = [me._actions.count for me in engine.world.agents]
-    assert meanings == [spec.num_actions for spec in engine.agents]
+    assert listed.choose(0, "stay").does("stay").all()
+    assert listed.choose(1, "left").does("left").all()
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_clearing_a_layer_that_does_not_exist_is_an_error(garden):
 
 
 def test_agents_cannot_be_cleared_away(garden):
-    with pytest.raises(ConfigError, match="agents.*leave"):
+    with pytest.raises(ConfigError, match=r"agents.*leave"):
         garden.world.clear(garden.agents[0].cell, layer=AGENTS)
 
 

@@ -1,0 +1,151 @@
+"""What may be chosen for each agent: how it sees, explores, remembers and learns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rookery.settings import Settings
+
+
+class NetworkConfig(Settings):
+    """An agent's network."""
+
+    width: int = Field(128, ge=1, le=4096, description="Units of each hidden layer.")
+    depth: int = Field(
+        1, ge=1, le=8, description="Hidden layers that read the observation."
+    )
+    quantiles: int = Field(
+        8, ge=1, le=256, description="Quantiles of the return that IQN looks at."
+    )
+    channels: int = Field(
+        0, ge=0, le=256, description="Channels of a 3×3 convolution over grids; 0: flat."
+    )
+
+
+class EpsilonConfig(Settings):
+    """How often an agent acts at random, instead of by its values."""
+
+    start: float = Field(1.0, ge=0, le=1, description="Chance in the first step.")
+    end: float = Field(0.02, ge=0, le=1, description="Chance after `steps` steps.")
+    steps: int = Field(30_000, ge=1, description="Steps of its own until `end` is reached.")
+
+
+class ReplayConfig(Settings):
+    """What an agent remembers."""
+
+    capacity: int = Field(
+        100_000, ge=1, le=2**31, description="Rows kept; the oldest are overwritten first."
+    )
+    kind: Literal["uniform", "prioritised"] = Field(
+        "uniform", description="Whether surprising steps are drawn more often."
+    )
+    warmup: int = Field(
+        1_000, ge=1, description="Usable steps that must be there before learning starts."
+    )
+    exponent: float = Field(
+        0.6, ge=0, le=1, description="Prioritised: 0 draws all alike, 1 in full proportion."
+    )
+    correction: float = Field(
+        0.4,
+        ge=0,
+        le=1,
+        description="Prioritised: how far importance weights undo the bias.",
+    )
+
+
+class RewardConfig(Settings):
+    """What happens to rewards before they are learned from; reports are not touched."""
+
+    scale: float = Field(1.0, gt=0, description="What each reward is multiplied by.")
+    clip: float | None = Field(None, gt=0, description="Rewards are kept within ± this.")
+    standardise: bool = Field(
+        False, description="Divide by the spread of the rewards the agent has seen."
+    )
+
+
+class TargetConfig(Settings):
+    """The slowly following copy of the network that targets are computed with."""
+
+    every: int = Field(
+        1, ge=1, description="Updates from one step of the target to the next."
+    )
+    rate: float = Field(0.01, gt=0, le=1, description="How far it goes then; 1 copies.")
+
+
+class RateConfig(Settings):
+    """How the learning rate changes."""
+
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="The way from `learning_rate` to its end."
+    )
+    end: float = Field(
+        0.1, ge=0, le=1, description="The last rate, as a part of the first."
+    )
+    updates: int = Field(10_000, ge=1, description="Updates until the end is reached.")
+    warmup: int = Field(0, ge=0, description="Updates in which the rate rises from zero.")
+
+
+class GradientConfig(Settings):
+    """Gradients, before they are applied."""
+
+    clip: float = Field(10.0, gt=0, description="Largest norm of an agent's gradient.")
+    accumulate: int = Field(
+        1, ge=1, le=1024, description="Batches that are averaged into one update."
+    )
+
+
+class IqnConfig(Settings):
+    """The parts of IQN, each of which can be switched off."""
+
+    double: bool = Field(
+        True, description="Choose with the network, value with the target."
+    )
+    dueling: bool = Field(True, description="Split values into a state's and an action's.")
+    noisy: bool = Field(False, description="Explore by noise in the weights, not epsilon.")
+    threshold: float = Field(1.0, gt=0, description="Where the Huber loss turns linear.")
+    acting_quantiles: int = Field(
+        8, ge=1, le=256, description="Fixed quantiles whose mean is an action's value."
+    )
+
+
+class PpoConfig(Settings):
+    """The settings of PPO."""
+
+    clip: float = Field(0.2, gt=0, lt=1, description="How far the ratio may move from 1.")
+    entropy: float = Field(0.01, ge=0, description="Weight of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
+    gae: float = Field(0.95, ge=0, le=1, description="The lambda of advantage estimates.")
+    passes: int = Field(4, ge=1, le=100, description="Times a round's steps are gone over.")
+    minibatches: int = Field(4, ge=1, le=256, description="Updates per pass.")
+
+
+class AgentSettings(Settings):
+    """Everything that may differ from agent to agent."""
+
+    algorithm: str = Field(
+        "iqn", description="How it learns: iqn, ppo, or ./file.py:Class of one's own."
+    )
+    frames: int = Field(3, ge=1, le=64, description="Rows of the past it sees at once.")
+    n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
+    batch_size: int = Field(64, ge=1, le=65_536, description="Steps in a batch.")
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Step size of Adam.")
+    discount: float = Field(
+        0.97, ge=0, le=1, description="What a reward one turn later counts."
+    )
+    discount_per: Literal["turn", "step"] = Field(
+        "turn", description="Whether the discount counts turns, or the agent's own steps."
+    )
+    updates_per_round: int = Field(
+        25, ge=0, le=1_000_000, description="Updates it makes in each round."
+    )
+    network: NetworkConfig = Field(NetworkConfig(), description="Its network.")
+    epsilon: EpsilonConfig = Field(EpsilonConfig(), description="How it explores.")
+    replay: ReplayConfig = Field(ReplayConfig(), description="What it remembers.")
+    reward: RewardConfig = Field(RewardConfig(), description="What becomes of rewards.")
+    target: TargetConfig = Field(TargetConfig(), description="Its target network.")
+    rate: RateConfig = Field(RateConfig(), description="How its learning rate changes.")
+    gradient: GradientConfig = Field(GradientConfig(), description="Its gradients.")
+    iqn: IqnConfig = Field(IqnConfig(), description="If it learns by IQN.")
+    ppo: PpoConfig = Field(PpoConfig(), description="If it learns by PPO.")

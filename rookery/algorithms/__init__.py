@@ -1,0 +1,1 @@
+"""What a learner does with experience: stacked arithmetic, no processes, no files."""

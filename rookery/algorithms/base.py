@@ -1,0 +1,157 @@
+"""What an algorithm is: how a group of agents acts, and how it learns.
+
+A *group* is agents with the same stack key: one computation serves them all. An algorithm
+brings a `Policy`, which the actor uses, and a `Rule`, which a learner uses. Both are built
+from plans alone, in the process that uses them; what passes between them is the arrays of
+a state. Neither knows of processes, schedules or games.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rookery.agent_config import AgentSettings
+from rookery.memory.replay import ReplayReader
+from rookery.specs import AgentSpec, Array
+
+State = Mapping[str, Array]
+"""One agent's state: weights, and whatever learning needs to go on."""
+Shapes = dict[str, tuple[tuple[int, ...], Any]]
+Metrics = dict[str, float]
+
+WEIGHTS = "weights"
+"""The array that acts; everything else in a state is for learning."""
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """One agent as its algorithm sees it."""
+
+    number: int
+    spec: AgentSpec
+    settings: AgentSettings
+
+
+@dataclass
+class Moment:
+    """What a group sees at its moment to act."""
+
+    seen: Sequence[Mapping[str, Array]]
+    """Per agent: part name to (worlds, frames, *shape)."""
+    legal: Sequence[Array | None]
+    """Per agent: (worlds, actions) bool, or None."""
+    draws: Array
+    """(agents, worlds, 2) random numbers in [0, 1)."""
+    exploration: Array
+    """(agents,) chance of a random action."""
+
+
+@dataclass
+class Choice:
+    """What a group does."""
+
+    actions: Array
+    """(agents, worlds) int64."""
+    probabilities: Array
+    """(agents, worlds): how likely each of these was."""
+    values: Array
+    """(agents, worlds): what the agent expected of it."""
+    entropies: Array
+    """(agents, worlds): how undecided it was, in nats."""
+
+
+class Policy(ABC):
+    """How a group acts."""
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        self.plans, self.seed = plans, seed
+
+    @abstractmethod
+    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+        """Take the weights to act with, one flat array per agent, for one round."""
+
+    @abstractmethod
+    def act(self, moment: Moment) -> Choice:
+        """Choose for all agents and worlds in one pass."""
+
+
+class Rule(ABC):
+    """How a group learns."""
+
+    on_policy: ClassVar[bool] = False
+    """Whether it learns only from the newest round."""
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        self.plans, self.seed = plans, seed
+
+    @classmethod
+    @abstractmethod
+    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+        """Return the arrays of an agent's state, by formula."""
+
+    @abstractmethod
+    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+        """Return an agent's first state."""
+
+    @abstractmethod
+    def load(self, states: Sequence[State]) -> None:
+        """Take the group's states, one per agent."""
+
+    @abstractmethod
+    def save(self) -> list[dict[str, Array]]:
+        """Return the group's states; what is returned may change with the next update."""
+
+    @abstractmethod
+    def learn(
+        self, readers: Sequence[ReplayReader], number: int, first: int
+    ) -> list[Metrics]:
+        """Make the updates of a round from what the readers have taken in.
+
+        Args:
+            readers: one per agent.
+            number: of the round; what random numbers are keyed by.
+            first: the first turn of the newest round of experience.
+        """
+
+    @classmethod
+    def named(cls, plan: AgentPlan, state: State) -> dict[str, Array]:
+        """Return a state's arrays by name, without padding: for digests and exports."""
+        return dict(state)
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A policy and a rule that belong together."""
+
+    name: str
+    policy: type[Policy]
+    rule: type[Rule]
+    stackable: bool = True
+    """Whether agents can be one computation; a user's own never is."""
+
+
+def explore(greedy: Array, num_actions: int, moment: Moment) -> tuple[Array, Array]:
+    """Return epsilon-greedy actions and their probabilities, (agents, worlds) each.
+
+    The first draw decides whether to explore, the second which legal action it is then.
+    """
+    actions = greedy.copy()
+    probabilities = np.empty(greedy.shape, np.float32)
+    for i, mask in enumerate(moment.legal):
+        chance, draws = moment.exploration[i], moment.draws[i]
+        counts = num_actions if mask is None else mask.sum(axis=1)
+        rank = (draws[:, 1] * counts).astype(np.int64)
+        any_action = rank if mask is None else _nth_true(mask, rank)
+        actions[i] = np.where(draws[:, 0] < chance, any_action, greedy[i])
+        share = chance / np.maximum(counts, 1)
+        probabilities[i] = share + (1.0 - chance) * (actions[i] == greedy[i])
+    return actions, probabilities
+
+
+def _nth_true(mask: Array, rank: Array) -> Array:
+    return (mask.cumsum(axis=1) > rank[:, None]).argmax(axis=1)

@@ -1,0 +1,171 @@
+"""IQN: implicit quantile networks, for a group of agents as one computation.
+
+Each agent draws its own numbers, has its own parameters, moments and counts, and its own
+place in every tensor; the loss is a sum over agents, so that gradients stay apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.algorithms import losses
+from rookery.algorithms.base import (
+    AgentPlan,
+    Algorithm,
+    Choice,
+    Moment,
+    Policy,
+    explore,
+)
+from rookery.algorithms.group import Inputs, noise_for
+from rookery.algorithms.iqn_network import IqnNetwork, Weights, midpoints
+from rookery.algorithms.networks import shaken
+from rookery.algorithms.values import Columns, Losses, Place, ValueRule
+from rookery.memory.replay import Batch
+from rookery.seeding import Purpose, Stream
+from rookery.specs import Array
+
+
+class IqnPolicy(Policy):
+    """Acts by the mean of each action's quantiles."""
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        super().__init__(plans, seed)
+        self.network = IqnNetwork(plans[0])
+        self._noise = Stream(seed, Purpose.NOISE)
+        self._agents = np.array([plan.number for plan in plans])
+        self._fractions = midpoints(len(plans), plans[0].settings.iqn.acting_quantiles)
+        self._inputs: Inputs | None = None
+
+    @torch.no_grad()
+    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+        """Take weights; shake them once, and embed the fixed fractions once."""
+        views = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
+        noise = noise_for(self.network.noisy_layers, self._noise, (self._agents, number), 0)
+        self._weights = shaken(views, noise)
+        self._embedded = self.network.embed(self._weights, self._fractions)
+
+    @torch.no_grad()
+    def act(self, moment: Moment) -> Choice:
+        """Choose the best action, or by chance a random one."""
+        worlds = moment.draws.shape[1]
+        if self._inputs is None or self._inputs.rows != worlds:
+            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
+        hidden = self.network.read(self._weights, self._inputs.fill(moment.seen))
+        values = (
+            self.network.values(self._weights, hidden, self._embedded).mean(dim=2).numpy()
+        )
+        best = values.copy()
+        for i, mask in enumerate(moment.legal):
+            if mask is not None:
+                best[i][~mask] = losses.FAR_BELOW
+        actions, probabilities = explore(best.argmax(axis=2), values.shape[2], moment)
+        expected = np.take_along_axis(values, actions[..., None], axis=2)[..., 0]
+        return Choice(actions, probabilities, expected, _entropies(moment, values.shape[2]))
+
+
+def _entropies(moment: Moment, actions: int) -> Array:
+    """Return the entropy of epsilon-greedy choice among all actions, (agents, worlds)."""
+    share = moment.exploration / actions
+    top = 1.0 - moment.exploration + share
+    terms = (actions - 1) * share * np.log(np.maximum(share, 1e-12))
+    entropy = -(terms + top * np.log(np.maximum(top, 1e-12)))
+    return np.repeat(entropy[:, None], moment.draws.shape[1], axis=1)
+
+
+class IqnRule(ValueRule):
+    """Learns quantiles of the return from drawn batches of steps."""
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        settings = plans[0].settings
+        self.network = IqnNetwork(plans[0])
+        self._quantiles = settings.network.quantiles
+        fractions = 2 * settings.batch_size * self._quantiles
+        super().__init__(plans, seed, self.network.parameters, fractions)
+        self._noise = Stream(seed, Purpose.LEARNER_NOISE)
+        self._fixed = midpoints(len(plans), settings.iqn.acting_quantiles)
+        self._now, self._next = (
+            Inputs(self.network.features, len(plans), settings.batch_size) for _ in range(2)
+        )
+
+    @staticmethod
+    def size(plan: AgentPlan) -> int:
+        """Return how many parameters an agent has, padding included."""
+        return IqnNetwork(plan).parameters.size
+
+    def losses(
+        self,
+        batches: Sequence[Batch | None],
+        columns: Columns,
+        importance: Tensor,
+        draws: Array,
+        place: Place,
+    ) -> Losses:
+        """Compare quantiles of chosen actions with those that followed."""
+        fractions, others = self._fractions(draws)
+        weights, target = self._shaken(place)
+        with torch.no_grad():
+            follows = self._next.fill(
+                [batch.next_seen if batch else None for batch in batches]
+            )
+            values = self._values_after(
+                weights, target, follows, others, columns.next_legal
+            )
+            targets = losses.bootstrap(columns.returns, columns.discounts, values)
+        inputs = self._now.fill([batch.seen if batch else None for batch in batches])
+        hidden = self.network.read(weights, inputs)
+        every = self.network.values(weights, hidden, self.network.embed(weights, fractions))
+        found = _of_action(every, columns.actions)
+        threshold = self.plans[0].settings.iqn.threshold
+        loss, errors = losses.quantile_huber(found, targets, fractions, threshold)
+        expected = found.detach().mean(dim=2)
+        return Losses((loss * importance).mean(dim=1), errors, expected)
+
+    def _fractions(self, draws: Array) -> tuple[Tensor, Tensor]:
+        """Return two sets of random fractions, (agents, batch, quantiles) each."""
+        shape = (len(draws), self.batch_size, self._quantiles)
+        first, second = np.split(draws.astype(np.float32), 2, axis=1)
+        return (
+            torch.from_numpy(np.ascontiguousarray(first).reshape(shape)),
+            torch.from_numpy(np.ascontiguousarray(second).reshape(shape)),
+        )
+
+    def _shaken(self, place: Place) -> tuple[Weights, Weights]:
+        """Return weights and target, each with noise of its own if they are noisy."""
+        layers = self.network.noisy_layers
+        if not layers:
+            return self.group.weights, self.group.target
+        noise = noise_for(layers, self._noise, place, 0)
+        other = noise_for(layers, self._noise, place, len(layers))
+        return shaken(self.group.weights, noise), shaken(self.group.target, other)
+
+    def _values_after(
+        self,
+        weights: Weights,
+        target: Weights,
+        inputs: Tensor,
+        fractions: Tensor,
+        legal: Tensor | None,
+    ) -> Tensor:
+        """Return the target's quantiles of the best next action, (agents, batch, …)."""
+        hidden = self.network.read(target, inputs)
+        every = self.network.values(target, hidden, self.network.embed(target, fractions))
+        if self.plans[0].settings.iqn.double:
+            looks = self.network.read(weights, inputs)
+            fixed = self.network.embed(weights, self._fixed)
+            means = self.network.values(weights, looks, fixed).mean(dim=2)
+        else:
+            means = every.mean(dim=2)
+        return _of_action(every, losses.masked(means, legal).argmax(dim=2))
+
+
+def _of_action(values: Tensor, actions: Tensor) -> Tensor:
+    """Return quantiles of chosen actions: (agents, batch, quantiles)."""
+    return losses.pick(values, actions.unsqueeze(2).expand(values.shape[:3]))
+
+
+IQN = Algorithm("iqn", IqnPolicy, IqnRule)

@@ -1,0 +1,90 @@
+"""The network of IQN for a group of agents: values of actions at quantiles of the return.
+
+An observation becomes a vector; a fraction of the return becomes another through a cosine
+embedding; their product goes through one more hidden layer to the values of all actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.algorithms import losses
+from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.networks import Features, Linear, Parameters, linear, padded
+
+COSINES = 64
+
+Weights = Mapping[str, Tensor]
+
+
+class IqnNetwork:
+    """The layers of one kind of agent, for any number of them."""
+
+    def __init__(self, plan: AgentPlan) -> None:
+        settings = plan.settings
+        self.features = Features(plan.spec, settings.frames)
+        self.actions = plan.spec.num_actions
+        self.width = settings.network.width
+        self.dueling = settings.iqn.dueling
+        self.parameters = Parameters(
+            self._layers(settings.network.depth, settings.iqn.noisy)
+        )
+        self._multiples = torch.arange(COSINES, dtype=torch.float32) * torch.pi
+
+    def _layers(self, depth: int, noisy: bool) -> list[Linear]:
+        width, inputs = self.width, self.features.width
+        layers = [Linear("read.0", inputs, width)]
+        layers += [Linear(f"read.{i}", width, width) for i in range(1, depth)]
+        layers.append(Linear("fraction", COSINES, width))
+        layers.append(Linear("join", width, width, noisy))
+        outputs = self.actions + (1 if self.dueling else 0)
+        layers.append(Linear("values", width, outputs, noisy))
+        self.depth = depth
+        return layers
+
+    @property
+    def noisy_layers(self) -> dict[str, tuple[int, int]]:
+        """Noisy layer name to its real inputs and outputs."""
+        layers = self.parameters.layers.values()
+        return {
+            layer.name: (layer.inputs, layer.outputs) for layer in layers if layer.noisy
+        }
+
+    def read(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """Return (agents, rows, width) for observations (agents, rows, features)."""
+        hidden = inputs
+        for i in range(self.depth):
+            hidden = torch.relu(linear(weights, f"read.{i}", hidden))
+        return hidden
+
+    def embed(self, weights: Weights, fractions: Tensor) -> Tensor:
+        """Return (agents, rows, quantiles, width) for fractions of the return."""
+        agents, rows, quantiles = fractions.shape
+        cosines = torch.cos(fractions.unsqueeze(-1) * self._multiples)
+        flat = cosines.view(agents, rows * quantiles, COSINES)
+        embedded = torch.relu(linear(weights, "fraction", flat))
+        return embedded.view(agents, rows, quantiles, padded(self.width))
+
+    def values(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """Return (agents, rows, quantiles, actions).
+
+        `embedded` may have one row, for fractions that are the same everywhere.
+        """
+        joined = hidden.unsqueeze(2) * embedded
+        agents, rows, quantiles, width = joined.shape
+        flat = joined.view(agents, rows * quantiles, width)
+        outputs = linear(weights, "values", torch.relu(linear(weights, "join", flat)))
+        outputs = outputs.view(agents, rows, quantiles, -1)
+        if self.dueling:
+            return losses.dueling(outputs, self.actions)
+        return outputs[..., : self.actions]
+
+
+def midpoints(agents: int, quantiles: int) -> Tensor:
+    """Return fixed fractions in the middle of equal parts, (agents, 1, quantiles)."""
+    middle = (np.arange(quantiles, dtype=np.float32) + 0.5) / quantiles
+    return torch.from_numpy(middle).expand(agents, 1, quantiles).contiguous()

@@ -1,0 +1,56 @@
+"""Losses and the parts of targets, each a small pure function over (agents, …) tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+FAR_BELOW = -1e9
+"""The value of an action that cannot be taken."""
+
+
+def dueling(outputs: Tensor, actions: int) -> Tensor:
+    """Return values of actions from advantages and, in the next column, a state value."""
+    advantages = outputs[..., :actions]
+    value = outputs[..., actions : actions + 1]
+    return value + advantages - advantages.mean(dim=-1, keepdim=True)
+
+
+def masked(values: Tensor, legal: Tensor | None) -> Tensor:
+    """Return values with those of illegal actions far below all others."""
+    if legal is None:
+        return values
+    return torch.where(legal, values, FAR_BELOW)
+
+
+def pick(values: Tensor, actions: Tensor) -> Tensor:
+    """Return the values of chosen actions: (…, actions) and (…) give (…)."""
+    return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+def bootstrap(returns: Tensor, discounts: Tensor, values: Tensor) -> Tensor:
+    """Return targets: what was got, and the discounted value of where it led.
+
+    `returns` and `discounts` are (agents, batch), `values` (agents, batch, quantiles).
+    """
+    return returns.unsqueeze(-1) + discounts.unsqueeze(-1) * values
+
+
+def quantile_huber(
+    found: Tensor, targets: Tensor, fractions: Tensor, threshold: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Return the quantile Huber loss and the mean absolute error, (agents, batch) each.
+
+    Args:
+        found: (agents, batch, quantiles) values at `fractions`.
+        targets: (agents, batch, other quantiles).
+        fractions: (agents, batch, quantiles) in [0, 1).
+        threshold: below it errors count squared, above it in proportion.
+    """
+    errors = targets.unsqueeze(2) - found.unsqueeze(3)
+    sizes = errors.abs()
+    near = sizes.clamp(max=threshold)
+    huber = near * (sizes - 0.5 * near) / threshold
+    weight = (fractions.unsqueeze(3) - (errors.detach() < 0).float()).abs()
+    loss = (weight * huber).mean(dim=3).sum(dim=2)
+    return loss, sizes.detach().mean(dim=(2, 3))

@@ -1,0 +1,259 @@
+"""Value learners: the rule that draws batches, steps, and keeps priorities.
+
+What a batch is compared with is the subclass's business (`losses`). All numbers of a
+round are keyed by agent, round and update, and drawn in one call. An agent that is not
+ready, is stopped, or has made all its updates keeps every bit while the others go on.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.algorithms.base import AgentPlan, Metrics, Rule, Shapes, State
+from rookery.algorithms.group import STOPPED, Group
+from rookery.algorithms.networks import Parameters
+from rookery.algorithms.priorities import Priorities
+from rookery.algorithms.rewards import RewardSpread
+from rookery.memory.replay import Batch, ReplayReader
+from rookery.seeding import Purpose, Stream
+from rookery.specs import Array
+
+Place = tuple[Array, int, int]
+"""Agents, round and pass: what the random numbers of a pass are keyed by."""
+
+
+@dataclass
+class Losses:
+    """What a pass over a batch found."""
+
+    loss: Tensor
+    """(agents,), with importance weights applied."""
+    errors: Tensor
+    """(agents, batch): how wrong each step was."""
+    values: Tensor
+    """(agents, batch): what was expected of each."""
+
+
+@dataclass
+class Columns:
+    """The batches of all agents, side by side: (agents, batch, …)."""
+
+    actions: Tensor
+    returns: Tensor
+    discounts: Tensor
+    next_legal: Tensor | None
+
+
+class ValueRule(Rule):
+    """Learns from batches of steps that are drawn from all that is remembered."""
+
+    def __init__(
+        self, plans: Sequence[AgentPlan], seed: int, parameters: Parameters, draws: int
+    ) -> None:
+        super().__init__(plans, seed)
+        self.group = Group(plans, parameters)
+        settings = plans[0].settings
+        self.batch_size, self._repeats = settings.batch_size, settings.gradient.accumulate
+        self._prioritised = settings.replay.kind == "prioritised"
+        self._count = self.batch_size + draws
+        self._stream = Stream(seed, Purpose.LEARNER)
+        self._agents = np.array([plan.number for plan in plans])
+        self._spreads = [RewardSpread(plan.settings.reward) for plan in plans]
+        self._priorities: list[Priorities | None] = [None] * len(plans)
+        self._leaves: list[tuple[Array, float]] = []
+
+    @staticmethod
+    @abstractmethod
+    def size(plan: AgentPlan) -> int:
+        """Return how many parameters an agent has, padding included."""
+
+    @abstractmethod
+    def losses(
+        self,
+        batches: Sequence[Batch | None],
+        columns: Columns,
+        importance: Tensor,
+        draws: Array,
+        place: Place,
+    ) -> Losses:
+        """Compare what the network says of batches with what followed."""
+
+    # The state.
+
+    @classmethod
+    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+        """Return weights, target, moments, counters, and what draws and rewards need."""
+        found = Group.shapes(cls.size(plan)) | {"reward_spread": ((3,), np.float64)}
+        if plan.settings.replay.kind == "prioritised":
+            found["priorities"] = ((slots * worlds,), np.float64)
+            found["largest_priority"] = ((1,), np.float64)
+        return found
+
+    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+        """Return an agent's first state; priorities start at nothing."""
+        stream = Stream(self.seed, Purpose.INITIAL)
+        state = Group.initial(self.group.parameters.initial(stream, plan.number))
+        state["reward_spread"] = np.zeros(3)
+        if self._prioritised:
+            state |= {"priorities": np.zeros(1), "largest_priority": np.ones(1)}
+        return state
+
+    def load(self, states: Sequence[State]) -> None:
+        """Take the group's states."""
+        self.group.load(states)
+        for spread, state in zip(self._spreads, states, strict=True):
+            spread.load(state["reward_spread"])
+        if self._prioritised:
+            self._leaves = [
+                (np.array(state["priorities"]), float(state["largest_priority"][0]))
+                for state in states
+            ]
+            self._priorities = [None] * len(states)
+
+    def save(self) -> list[dict[str, Array]]:
+        """Return the group's states."""
+        states = self.group.save()
+        for i, state in enumerate(states):
+            state["reward_spread"] = self._spreads[i].state
+            kept = self._priorities[i]
+            if kept is not None:
+                state["priorities"] = kept.leaves
+                state["largest_priority"] = np.array([kept.largest])
+            elif self._prioritised:
+                state["priorities"] = self._leaves[i][0]
+                state["largest_priority"] = np.array([self._leaves[i][1]])
+        return states
+
+    # A round.
+
+    def learn(
+        self, readers: Sequence[ReplayReader], number: int, first: int
+    ) -> list[Metrics]:
+        """Make the updates of a round; rows from turn `first` on are new."""
+        for i, reader in enumerate(readers):
+            self._spreads[i].take_in(reader, first)
+            if self._prioritised:
+                self._take_in_priorities(i, reader, first)
+        updates = np.array([self._updates(i, reader) for i, reader in enumerate(readers)])
+        log = RoundLog(len(readers))
+        for update in range(int(updates.max(initial=0))):
+            active = (update < updates) & self.group.going
+            if not active.any():
+                break
+            self._update(readers, number, update, active, log)
+        self.group.check_padding()
+        return log.metrics(readers, self.group.counters[:, STOPPED] > 0)
+
+    def _take_in_priorities(self, i: int, reader: ReplayReader, first: int) -> None:
+        kept = self._priorities[i]
+        if kept is None:
+            kept = self._priorities[i] = Priorities(self.plans[i].settings.replay, reader)
+            kept.load(*self._leaves[i])
+        kept.take_in(reader.closed_since(first))
+
+    def _updates(self, i: int, reader: ReplayReader) -> int:
+        """Return how many updates an agent makes: none before it has seen enough."""
+        settings = self.plans[i].settings
+        enough = max(settings.replay.warmup, settings.batch_size)
+        return settings.updates_per_round if len(reader.usable) >= enough else 0
+
+    def _update(
+        self,
+        readers: Sequence[ReplayReader],
+        number: int,
+        update: int,
+        active: Array,
+        log: RoundLog,
+    ) -> None:
+        total: list[Tensor] = []
+        for repeat in range(self._repeats):
+            place = (self._agents, number, update * self._repeats + repeat)
+            found = self._pass(readers, place, active)
+            gradients = self.group.gradients(found.loss / self._repeats)
+            total = (
+                [a.add_(b) for a, b in zip(total, gradients, strict=True)]
+                if total
+                else gradients
+            )
+        norms = self.group.apply(total, found.loss, active)
+        log.add(found, norms, active)
+
+    def _pass(self, readers: Sequence[ReplayReader], place: Place, active: Array) -> Losses:
+        draws = self._stream.uniform(place, 0, self._count)
+        batches: list[Batch | None] = [None] * len(readers)
+        chosen: dict[int, Array] = {}
+        importance = np.ones((len(readers), self.batch_size), np.float32)
+        for i in np.flatnonzero(active).tolist():
+            numbers, kept = draws[i, : self.batch_size], self._priorities[i]
+            if kept is None:
+                chosen[i] = readers[i].draw(numbers)
+            else:
+                chosen[i], importance[i] = kept.draw(numbers)
+            batches[i] = readers[i].batch(chosen[i])
+        columns = self._columns(batches)
+        rest, weights = draws[:, self.batch_size :], torch.from_numpy(importance)
+        found = self.losses(batches, columns, weights, rest, place)
+        for i, steps in chosen.items():
+            kept = self._priorities[i]
+            if kept is not None:
+                kept.update(steps, found.errors[i].numpy())
+        return found
+
+    def _columns(self, batches: Sequence[Batch | None]) -> Columns:
+        shape = (len(batches), self.batch_size)
+        actions, returns = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+        discounts = np.zeros(shape, np.float32)
+        legal = None
+        if self.plans[0].spec.masked:
+            legal = np.ones((*shape, self.plans[0].spec.num_actions), bool)
+        for i, batch in enumerate(batches):
+            if batch is not None:
+                actions[i], discounts[i] = batch.actions, batch.discounts
+                returns[i] = batch.returns * self._spreads[i].factor
+                if legal is not None:
+                    legal[i] = batch.next_legal
+        return Columns(
+            torch.from_numpy(actions),
+            torch.from_numpy(returns),
+            torch.from_numpy(discounts),
+            None if legal is None else torch.from_numpy(legal),
+        )
+
+
+class RoundLog:
+    """Adds up what the updates of a round found."""
+
+    def __init__(self, agents: int) -> None:
+        names = ("loss", "td_error", "q_value", "gradient_norm")
+        self._sums = {name: np.zeros(agents) for name in names}
+        self._updates = np.zeros(agents, np.int64)
+
+    def add(self, found: Losses, norms: Array, active: Array) -> None:
+        """Take in one update."""
+        figures = {
+            "loss": found.loss.detach().numpy(),
+            "td_error": found.errors.mean(dim=1).numpy(),
+            "q_value": found.values.mean(dim=1).numpy(),
+            "gradient_norm": norms,
+        }
+        for name, values in figures.items():
+            self._sums[name] += np.where(active, values, 0.0)
+        self._updates += active
+
+    def metrics(self, readers: Sequence[ReplayReader], stopped: Array) -> list[Metrics]:
+        """Return each agent's means; without an update there is nothing to tell."""
+        found: list[Metrics] = []
+        for i, updates in enumerate(self._updates.tolist()):
+            one: Metrics = {"updates": updates, "usable_steps": len(readers[i].usable)}
+            if updates:
+                one |= {name: float(sums[i] / updates) for name, sums in self._sums.items()}
+            if stopped[i]:
+                one["stopped"] = 1.0
+            found.append(one)
+        return found

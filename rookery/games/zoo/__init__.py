@@ -1,0 +1,1 @@
+"""The parts of foreign games: their spaces, their copies and their keywords."""

@@ -1,0 +1,1 @@
+"""What crosses process borders: rows, states, words; nothing about learning."""

@@ -1,0 +1,214 @@
+"""Replay: stage 3 of the data path, one agent's experience on its way to its learner.
+
+The actor holds the only `ReplayWriter` of an agent, one learner the only `ReplayReader`.
+They share memory and no lock: a process killed while holding a lock would block its
+partner for ever. A reader looks only at rows up to the border it was given, which the
+writer does not touch while the reader works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rookery.errors import RookeryError
+from rookery.memory.rows import PART, Rows, stack
+from rookery.memory.steps import Stretch, assemble
+from rookery.specs import Array
+
+
+class DamagedRow(RookeryError):
+    """A committed row is not what was written: memory was overwritten or damaged."""
+
+
+def slots_needed(capacity: int, worlds: int, turns_per_round: int, frames: int) -> int:
+    """Return how many turns a stream keeps.
+
+    Enough that the window of a learner at a border, with the frames its oldest stack
+    needs, is not touched by the round being played.
+    """
+    return -(-capacity // worlds) + turns_per_round + frames - 1
+
+
+class ReplayWriter:
+    """Writes an agent's rows, all worlds of a turn at once."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def see(
+        self,
+        turn: int,
+        parts: Mapping[str, Array],
+        active: Array,
+        legal: Array | None,
+        age: Array,
+    ) -> None:
+        """Write what the agent sees at its moment to act."""
+        slot, columns = turn % self.rows.slots, self.rows.columns
+        for name, part in parts.items():
+            columns[PART + name][slot] = part
+        columns["active"][slot] = active
+        columns["age"][slot] = age
+        if legal is not None:
+            columns["legal"][slot] = legal
+
+    def act(
+        self, turn: int, actions: Array, probabilities: Array | float, version: int
+    ) -> None:
+        """Write what it did, and with which version of its weights."""
+        slot, columns = turn % self.rows.slots, self.rows.columns
+        columns["action"][slot] = actions
+        columns["probability"][slot] = probabilities
+        columns["version"][slot] = version
+
+    def get(self, turn: int, rewards: Array, terminated: Array, truncated: Array) -> None:
+        """Write what the turn brought; the row is then whole."""
+        slot, columns = turn % self.rows.slots, self.rows.columns
+        columns["reward"][slot] = rewards
+        columns["terminated"][slot] = terminated
+        columns["truncated"][slot] = truncated
+        self.rows.seal(turn)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Steps drawn from a replay; arrays have one entry per step."""
+
+    seen: dict[str, Array]
+    """Part name to (steps, frames, *shape): where the step opened."""
+    next_seen: dict[str, Array]
+    """The same where it closed."""
+    actions: Array
+    returns: Array
+    discounts: Array
+    next_legal: Array | None
+
+
+class ReplayReader:
+    """Reads an agent's rows up to a border, and puts steps together."""
+
+    def __init__(
+        self,
+        agent: str,
+        rows: Rows,
+        *,
+        capacity: int,
+        frames: int,
+        n_step: int,
+        discount: float,
+        discount_per: str = "turn",
+        shape_rewards: Callable[[Array], Array] = lambda rewards: rewards,
+    ) -> None:
+        self.agent, self.rows = agent, rows
+        self.frames, self._n_step = frames, n_step
+        self._discount, self._per_step = discount, discount_per == "step"
+        self._shape_rewards = shape_rewards
+        self.worlds = rows.columns["age"].shape[1]
+        self._window = -(-capacity // self.worlds)
+        shape = (rows.slots, self.worlds)
+        self._closes = np.zeros(shape, np.int64)
+        self._returns = np.zeros(shape, np.float32)
+        self._discounts = np.zeros(shape, np.float32)
+        self.usable = np.empty(0, np.int64)
+        """The steps that can be learned from, as turn * worlds + world."""
+        self._pending = np.empty(0, np.int64)
+        self.border = 0
+        """Rows before this turn have been taken in."""
+
+    @property
+    def oldest(self) -> int:
+        """The first turn of the window."""
+        return max(0, self.border - self._window)
+
+    def take_in(self, border: int) -> Array:
+        """Verify the rows up to a border, once; return the steps that closed since.
+
+        Raises:
+            DamagedRow: if one was overwritten or damaged. It must not be learned from.
+        """
+        first = max(self.border, border - self._window)
+        for turn in range(first, border):
+            if not self.rows.is_whole(turn):
+                raise DamagedRow(
+                    f"row {turn} of agent '{self.agent}' is damaged: what lies in shared "
+                    "memory is not what was written; resume from the last checkpoint."
+                )
+        self.border = border
+        closed = self._close_steps(first)
+        every = np.concatenate([self.usable, closed])
+        self.usable = every[every >= self.oldest * self.worlds]
+        return closed
+
+    def _close_steps(self, first: int) -> Array:
+        """Put together the steps that are open or new; return those that closed."""
+        waiting = self._pending[self._pending >= self.oldest * self.worlds]
+        start = int(waiting.min() // self.worlds) if len(waiting) else first
+        turns = np.arange(start, self.border)
+        if not len(turns):
+            return np.empty(0, np.int64)
+        slots = turns % self.rows.slots
+        columns = self.rows.columns
+        stretch = Stretch(
+            columns["active"][slots],
+            self._shape_rewards(columns["reward"][slots]),
+            columns["terminated"][slots],
+            columns["truncated"][slots],
+        )
+        steps = assemble(stretch, self._n_step, self._discount, self._per_step)
+        numbers = turns[:, None] * self.worlds + np.arange(self.worlds)
+        fresh = np.isin(numbers, waiting) | (turns >= first)[:, None]
+        closed = fresh & (steps.closes < len(turns))
+        rows, worlds = np.nonzero(closed)
+        places = (slots[rows], worlds)
+        self._closes[places] = steps.closes[closed] + start
+        self._returns[places] = steps.returns[closed]
+        self._discounts[places] = steps.discounts[closed]
+        self._pending = numbers[fresh & stretch.active & ~closed]
+        return numbers[closed]
+
+    def closed_since(self, turn: int) -> Array:
+        """Return the usable steps that closed in this turn or later."""
+        turns, worlds = self.opening(self.usable)
+        return self.usable[self._closes[turns % self.rows.slots, worlds] >= turn]
+
+    def rewards_since(self, turn: int) -> Array:
+        """Return the rewards of rows from this turn on, (turns, worlds)."""
+        slots = np.arange(turn, self.border) % self.rows.slots
+        return self.rows.columns["reward"][slots]
+
+    def draw(self, numbers: Array) -> Array:
+        """Turn uniform numbers in [0, 1) into usable steps, each equally likely."""
+        return self.usable[(numbers * len(self.usable)).astype(np.int64)]
+
+    def opening(self, steps: Array) -> tuple[Array, Array]:
+        """Return turn and world in which steps opened."""
+        return np.divmod(steps, self.worlds)
+
+    def look(self, turns: Array, worlds: Array) -> dict[str, Array]:
+        """Return what the agent saw: part name to (n, frames, *shape)."""
+        return {
+            name: stack(self.rows, name, turns, worlds, self.frames)
+            for name in self.rows.parts
+        }
+
+    def at(self, column: str, turns: Array, worlds: Array) -> Array:
+        """Return a column's entries in some rows."""
+        return self.rows.columns[column][turns % self.rows.slots, worlds]
+
+    def batch(self, steps: Array) -> Batch:
+        """Return steps with all that a value learner needs."""
+        turns, worlds = self.opening(steps)
+        slots = turns % self.rows.slots
+        closes = self._closes[slots, worlds]
+        masked = "legal" in self.rows.columns
+        return Batch(
+            self.look(turns, worlds),
+            self.look(closes, worlds),
+            self.at("action", turns, worlds),
+            self._returns[slots, worlds],
+            self._discounts[slots, worlds],
+            self.at("legal", closes, worlds) if masked else None,
+        )

@@ -1,0 +1,217 @@
+"""Gathering: apples that grow back, beams, and being out for a while."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rookery.games.gathering import Gathering
+
+UP, RIGHT, DOWN, LEFT = range(4)
+ORCHARD = 3 + 5 + 7 + 5 + 3
+
+
+@pytest.fixture
+def rivals(board):
+    """Agent 0 looks at agent 1 from three cells away; agent 0 acts first."""
+    rivals = board(Gathering, worlds=2, agents=2, order="fixed", regrow=0.0)
+    rivals.place(0, 1, 4, facing=RIGHT)
+    rivals.place(1, 1, 7, facing=UP)
+    return rivals
+
+
+def apples(game):
+    return game.world.count(game.rules.apple).tolist()
+
+
+def test_orchard_is_full_at_the_start(board):
+    assert apples(board(Gathering, worlds=2)) == [ORCHARD] * 2
+
+
+def test_gatherers_step_turn_zap_and_stay(board):
+    assert board(Gathering).engine.agents[0].actions == (
+        *("forward", "step_right", "backward", "step_left"),
+        *("turn_right", "turn_left", "zap", "stay"),
+    )
+
+
+def test_window_looks_ahead(board):
+    parts = board(Gathering).engine.agents[0].parts
+
+    assert parts["view"].shape == (4, 11, 11)
+    assert parts["view"].labels == ("wall", "apple", "beam", "gatherer")
+    assert parts["self"].labels == ("marks",)
+
+
+@pytest.mark.parametrize("facing", [UP, RIGHT, DOWN, LEFT])
+def test_rival_ahead_is_above_whichever_way_one_looks(rivals, facing):
+    down, right = [(-1, 0), (0, 1), (1, 0), (0, -1)][facing]
+    rivals.place(0, 4, 6, facing)
+    rivals.place(1, 4 + 2 * down, 6 + 2 * right)
+
+    rivals.look((0, 1))
+
+    gatherer = rivals.engine.agents[0].parts["view"].labels.index("gatherer")
+    there = np.argwhere(rivals.seen[0]["view"][0, gatherer]).tolist()
+    assert there == [[6, 5], [8, 5]]
+
+
+def test_apple_brings_one_and_is_counted(rivals):
+    rivals.place(0, 3, 9, facing=RIGHT)
+
+    outcome = rivals.turn("forward", "stay")
+
+    assert outcome.rewards.tolist() == [[1, 0]] * 2
+    assert outcome.counts["apples"].tolist() == [[1, 0]] * 2
+    assert apples(rivals) == [ORCHARD - 1] * 2
+
+
+def test_apples_do_not_grow_back_with_chance_zero(rivals):
+    rivals.place(0, 3, 9, facing=RIGHT)
+    rivals.turn("forward", "stay")
+    rivals.turn("backward", "stay")
+
+    for _ in range(20):
+        rivals.turn()
+
+    assert apples(rivals) == [ORCHARD - 1] * 2
+
+
+def test_apples_grow_back_in_the_orchard_and_nowhere_else(board):
+    game = board(Gathering, worlds=2, agents=1, regrow=1.0)
+    orchard = game.world.mask(game.rules.apple)
+    game.world.layer("apples")[...] = 0
+
+    game.turn()
+
+    assert np.array_equal(game.world.mask(game.rules.apple), orchard)
+
+
+@pytest.mark.shows("H1")
+def test_apples_grow_back_with_the_given_chance_before_anyone_acts(board):
+    game = board(Gathering, worlds=64, agents=1, turns=1000)
+
+    grown, empty = 0, 0
+    for _ in range(30):
+        game.world.layer("apples")[...] = 0
+        game.engine.begin_turn()
+        grown += sum(apples(game))
+        empty += 64 * ORCHARD
+        game.engine.end_turn()
+
+    assert abs(grown / empty - 0.05) < 5 * np.sqrt(0.05 * 0.95 / empty)
+
+
+def test_beam_shows_until_the_next_turn_begins(rivals):
+    rivals.turn("zap", "stay")
+    left = rivals.world.count(rivals.rules.beam).tolist()
+
+    rivals.engine.begin_turn()
+
+    assert left == [2, 2]
+    assert rivals.world.count(rivals.rules.beam).tolist() == [0, 0]
+
+
+def test_zaps_and_hits_are_counted(rivals):
+    outcome = rivals.turn("zap", "zap")
+
+    assert outcome.counts["zaps"].tolist() == [[1, 1]] * 2
+    assert outcome.counts["hits"].tolist() == [[1, 0]] * 2
+
+
+def test_hit_costs_nobody_anything(rivals):
+    assert not rivals.turn("zap", "stay").rewards.any()
+
+
+def test_first_hit_marks(rivals):
+    rivals.turn("zap", "stay")
+
+    rivals.turn("stay", "stay")
+
+    assert rivals.active[1].all()
+    assert rivals.seen[1]["self"].tolist() == [[1], [1]]
+    assert rivals.seen[0]["self"].tolist() == [[0], [0]]
+
+
+def test_second_hit_sends_out_for_25_turns_and_wipes_the_marks(rivals):
+    rivals.turn("zap", "stay")
+    rivals.turn("zap", "stay")
+
+    active = []
+    for _ in range(28):
+        rivals.turn()
+        active.append(bool(rivals.active[1].all()))
+
+    assert active == [False] * 25 + [True] * 3
+    assert rivals.seen[1]["self"].tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize(("hits", "out"), [(1, 1), (1, 7), (3, 2)])
+def test_hits_and_turns_out_are_settings(board, hits, out):
+    game = board(Gathering, agents=2, order="fixed", regrow=0.0, hits=hits, out=out)
+    game.place(0, 1, 4, facing=RIGHT)
+    game.place(1, 1, 7)
+
+    active = []
+    for turn in range(hits + out + 2):
+        game.turn("zap" if turn < hits else "stay", "stay")
+        active.append(bool(game.active[1][0]))
+
+    assert active == [True] * hits + [False] * out + [True] * 2
+
+
+@pytest.mark.parametrize(("length", "hit"), [(2, 0), (3, 1), (8, 1)])
+def test_beam_flies_as_far_as_its_length(board, length, hit):
+    game = board(Gathering, agents=2, order="fixed", length=length)
+    game.place(0, 1, 4, facing=RIGHT)
+    game.place(1, 1, 7)
+
+    assert game.turn("zap", "stay").counts["hits"].tolist() == [[hit, 0]]
+
+
+def test_agent_that_is_out_sees_and_does_nothing(rivals):
+    rivals.turn("zap", "stay")
+    rivals.turn("zap", "stay")
+
+    outcome = rivals.turn("stay", "zap")
+
+    assert not rivals.seen[1]["view"].any()
+    assert outcome.counts["zaps"].tolist() == [[0, 0]] * 2
+
+
+def test_agents_come_back_to_a_corner_spot(rivals):
+    for _ in range(2):
+        rivals.turn("zap", "stay")
+    for _ in range(26):
+        rivals.turn()
+
+    spots = {(row, column) for row in (1, 4, 7) for column in (1, 23)}
+    assert {rivals.spot(1, world) for world in range(2)} <= spots
+
+
+def test_walls_stop_agents(rivals):
+    rivals.place(0, 1, 4, facing=UP)
+
+    rivals.turn("forward", "stay")
+
+    assert rivals.spot(0) == (1, 4)
+
+
+@pytest.mark.shows("D11")
+def test_marks_and_apples_are_fresh_in_a_new_episode(board):
+    game = board(Gathering, agents=2, order="fixed", turns=2, regrow=0.0)
+    game.place(0, 1, 4, facing=RIGHT)
+    game.place(1, 1, 7)
+    game.world.layer("apples")[...] = 0
+    game.turn("zap", "stay")
+    game.turn()
+    game.turn()
+
+    game.turn()
+
+    assert game.seen[1]["self"].tolist() == [[0]]
+    assert apples(game) == [ORCHARD]
+
+
+def test_six_can_play(board):
+    assert len(board(Gathering, agents=6).engine.agents) == 6

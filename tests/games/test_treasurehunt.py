@@ -1,0 +1,217 @@
+"""Treasurehunt: the settings of the original, and that its file stays short."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rookery.games.gathering import Gathering
+from rookery.games.treasurehunt import Treasurehunt
+
+LOOT = ("gem", "food", "bone")
+SHORT = pytest.mark.parametrize(
+    "rules", [Treasurehunt, Gathering], ids=["treasurehunt", "gathering"]
+)
+
+
+@pytest.fixture
+def hunt(board):
+    """Two hunters in the middle of a field that stays empty."""
+    hunt = board(Treasurehunt, worlds=2, agents=2, spawn=0.0)
+    hunt.place(0, 10, 10)
+    hunt.place(1, 15, 15)
+    return hunt
+
+
+def source(rules):
+    return Path(inspect.getsourcefile(rules)).read_text()
+
+
+def within(share, expected, count):
+    return abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / count)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("height", 21),
+        ("width", 21),
+        ("gem", 10.0),
+        ("food", 5.0),
+        ("bone", -10.0),
+        ("bump", -1.0),
+        ("spawn", 0.005),
+        ("vision", 2),
+        ("turns", 100),
+        ("agents", 3),
+    ],
+)
+def test_settings_are_those_of_the_original(name, value):
+    assert getattr(Treasurehunt.Settings(), name) == value
+
+
+def test_field_is_walled_all_around(board):
+    hunt = board(Treasurehunt)
+
+    walls = hunt.on_map(hunt.world.mask(hunt.rules.wall))
+    expected = np.ones((21, 21), bool)
+    expected[1:-1, 1:-1] = False
+    assert np.array_equal(walls, expected)
+
+
+def test_hunters_have_four_moves(board):
+    spec = board(Treasurehunt).engine.agents[0]
+
+    assert spec.actions == ("up", "right", "down", "left")
+
+
+@pytest.mark.parametrize(("vision", "side"), [(1, 3), (2, 5), (4, 9)])
+def test_hunters_see_as_far_as_their_vision(board, vision, side):
+    view = board(Treasurehunt, vision=vision).engine.agents[0].parts["view"]
+
+    assert view.shape == (5, side, side)
+    assert view.labels == ("wall", *LOOT, "hunter")
+
+
+@pytest.mark.parametrize(("name", "worth"), [("gem", 10), ("food", 5), ("bone", -10)])
+def test_loot_brings_its_worth_and_is_gone(hunt, name, worth):
+    kind = getattr(hunt.rules, name)
+    hunt.world.fill(kind, hunt.mask((9, 10)))
+
+    outcome = hunt.turn("up", "up")
+
+    assert outcome.rewards.tolist() == [[worth, 0]] * 2
+    assert hunt.world.count(kind).tolist() == [0, 0]
+    assert hunt.spot(0) == (9, 10)
+
+
+@pytest.mark.parametrize("name", [*LOOT, "bump"])
+def test_worth_is_a_setting(board, name):
+    hunt = board(Treasurehunt, agents=1, spawn=0.0, **{name: 2.5})
+    hunt.place(0, 1, 10)
+    if name != "bump":
+        hunt.world.fill(getattr(hunt.rules, name), hunt.mask((2, 10)))
+
+    outcome = hunt.turn("up" if name == "bump" else "down")
+
+    assert outcome.rewards.tolist() == [[2.5]]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "way"),
+    [(1, 10, "up"), (10, 19, "right"), (19, 10, "down"), (10, 1, "left")],
+    ids=["up", "right", "down", "left"],
+)
+def test_bumping_a_wall_costs_one_and_moves_nobody(hunt, row, column, way):
+    hunt.place(0, row, column)
+
+    outcome = hunt.turn(way, "up")
+
+    assert outcome.rewards[:, 0].tolist() == [-1, -1]
+    assert hunt.spot(0) == (row, column)
+
+
+def test_hunters_in_each_others_way_stay_and_pay_nothing(hunt):
+    hunt.place(1, 9, 10)
+
+    outcome = hunt.turn("up", "down")
+
+    assert (outcome.rewards == 0).all()
+    assert [hunt.spot(0), hunt.spot(1)] == [(10, 10), (9, 10)]
+
+
+@pytest.mark.shows("H2")
+def test_gem_between_two_hunters_goes_to_one(board):
+    hunt = board(Treasurehunt, worlds=8, agents=2, spawn=0.0, turns=1000)
+
+    wins = np.zeros(2)
+    for _ in range(100):
+        hunt.place(0, 10, 9)
+        hunt.place(1, 10, 11)
+        hunt.world.fill(hunt.rules.gem, hunt.mask((10, 10)))
+        rewards = hunt.turn("right", "left").rewards
+        assert rewards.sum(axis=1).tolist() == [10] * 8
+        wins += rewards[0] > 0
+
+    assert abs(wins[0] - 50) < 5 * np.sqrt(25)
+
+
+def test_hunters_start_within_the_walls(board):
+    hunt = board(Treasurehunt, worlds=50, agents=3)
+
+    positions = hunt.engine.facts()["position"]
+    assert positions.min() >= 1
+    assert positions.max() <= 19
+
+
+@pytest.mark.shows("H1")
+@pytest.mark.parametrize("spawn", [0.005, 0.2])
+def test_each_empty_cell_fills_with_the_given_chance_before_anyone_acts(board, spawn):
+    hunt = board(Treasurehunt, worlds=64, agents=3, spawn=spawn)
+
+    appeared, empty = np.zeros(3), 0
+    kinds = [getattr(hunt.rules, name) for name in LOOT]
+    for _ in range(40):
+        counts = np.array([hunt.world.count(kind).sum() for kind in kinds])
+        empty += 64 * (19 * 19 - 3) - counts.sum()
+        (phase,) = hunt.engine.begin_turn()
+        appeared += [hunt.world.count(kind).sum() for kind in kinds] - counts
+        hunt.engine.act(phase, np.zeros((64, 3), np.int64))
+        hunt.engine.end_turn()
+
+    assert within(appeared.sum() / empty, spawn, empty)
+    assert within(appeared / appeared.sum(), np.full(3, 1 / 3), appeared.sum()).all()
+
+
+def test_nothing_appears_on_walls_hunters_or_loot(board):
+    hunt = board(Treasurehunt, worlds=4, agents=3, spawn=1.0)
+
+    hunt.engine.begin_turn()
+    things = hunt.world.layer("loot").copy()
+    hunt.engine.begin_turn()
+
+    filled = (things > 0).sum(axis=1)
+    assert filled.tolist() == [19 * 19 - 3] * 4
+    assert np.array_equal(hunt.world.layer("loot"), things)
+
+
+def test_field_is_empty_at_the_start(board):
+    hunt = board(Treasurehunt, worlds=4)
+
+    assert not hunt.world.layer("loot").any()
+
+
+def test_episode_is_truncated_after_a_hundred_turns(board):
+    hunt = board(Treasurehunt, worlds=2, agents=2)
+
+    outcomes = [hunt.turn("up", "left") for _ in range(100)]
+
+    assert not any(outcome.truncated.any() for outcome in outcomes[:-1])
+    assert outcomes[-1].truncated.all()
+    assert not any(outcome.terminated.any() for outcome in outcomes)
+
+
+@pytest.mark.parametrize(("rules", "most"), [(Treasurehunt, 40), (Gathering, 60)])
+def test_file_of_the_game_is_short(rules, most):
+    lines = [line for line in source(rules).splitlines() if line.strip()]
+
+    assert len(lines) <= most
+
+
+@SHORT
+def test_game_does_not_mention_worlds(rules):
+    assert not re.search(r"\bworlds\b", source(rules))
+
+
+@SHORT
+def test_game_has_no_index_over_worlds(rules):
+    indexed = [
+        n for n in ast.walk(ast.parse(source(rules))) if isinstance(n, ast.Subscript)
+    ]
+
+    assert indexed == []
