@@ -17,12 +17,13 @@ from rich.console import Console
 
 from rookery import views
 from rookery.bench.measure import bench_names, run_bench
-from rookery.config import Config, resolve
+from rookery.config import Config
 from rookery.errors import ConfigError, RookeryError, nearest
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.games.checks import check_game
 from rookery.playing import Match, agents_of, lineup, play_match
 from rookery.problems import shown
+from rookery.resolving import resolve
 from rookery.runs import new_run
 from rookery.toml import read_toml, write_config
 from rookery.words import merge, parse_words

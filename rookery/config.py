@@ -1,32 +1,21 @@
-"""Settings: what a user may choose, checked once, before anything starts.
+"""What a user may choose about a run.
 
-A tree of plain values, from a file, from words or from Python, goes in; one `Config`
-comes out, or one `ConfigError`. The one rule: it lists every problem at once.
+The groups below are the settings; `rookery.resolving` makes a `Config` of what a user
+wrote. Every field has a description, which is its only text.
 """
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import Field
 
+from rookery.agent_config import AgentSettings
 from rookery.errors import ConfigError, nearest
-from rookery.problems import (
-    Place,
-    dotted,
-    one_line,
-    problem_words,
-    problems_by_place,
-    shown,
-    toml_value,
-    type_words,
-)
+from rookery.problems import dotted, shown
 from rookery.settings import Settings
-from rookery.words import Tree, plain
 
 LIMIT_PROBLEMS = 20
 
@@ -43,15 +32,55 @@ class EvaluateConfig(Settings):
         description="Episodes to play in an evaluation, all worlds together. More take "
         "longer and make the mean more certain.",
     )
+    every_rounds: int = Field(
+        default=0,
+        ge=0,
+        description="Rounds from one evaluation during training to the next; 0: none. Such "
+        "an evaluation plays one episode per world.",
+    )
 
 
-class AgentConfig(Settings):
+class RecordConfig(Settings):
+    """What is kept for looking at."""
+
+    every_rounds: int = Field(
+        default=0,
+        ge=0,
+        description="Rounds from one recorded episode to the next; 0: none.",
+    )
+
+
+class CheckpointsConfig(Settings):
+    """What is kept for going on, and for studying."""
+
+    every_rounds: int = Field(
+        default=0,
+        ge=0,
+        description="Rounds from one checkpoint to the next; 0: at the end.",
+    )
+    keep: int = Field(default=2, ge=2, description="Checkpoints kept.")
+    weights_every_rounds: int = Field(
+        default=50,
+        ge=0,
+        description="Rounds from one copy of all weights to the next; 0: only the last.",
+    )
+
+
+class AgentConfig(AgentSettings):
     """What may differ from agent to agent."""
 
     player: str | None = Field(
         default=None,
         description="The scripted player that plays this agent: 'random', or one that "
         "the game offers.",
+    )
+    learning: bool = Field(
+        default=True, description="Whether it learns; if not, its weights stay as they are."
+    )
+    start_from: str | None = Field(
+        default=None,
+        alias="from",
+        description="A trained agent to start from: RUN:ID@ROUND, or RUN:ID.",
     )
 
 
@@ -69,8 +98,8 @@ class GameConfig(Settings):
     )
 
 
-class Config(Settings):
-    """Everything a user chose for a run."""
+class Config(AgentSettings):
+    """Everything a user chose for a run; an agent's settings here hold for all agents."""
 
     seed: int = Field(
         default=0,
@@ -86,9 +115,29 @@ class Config(Settings):
         description="Copies of the game played side by side. More give more steps per "
         "second and take more memory.",
     )
+    schedule: Literal["pipelined", "sync"] = Field(
+        default="pipelined",
+        description="Whether a round is learned while the next is played (pipelined), or "
+        "before it (sync).",
+    )
+    workers: Literal["auto"] | int = Field(
+        default="auto",
+        description="Processes that learn beside the one that plays; 0 does everything in "
+        "one process.",
+    )
+    rounds: int = Field(default=300, ge=1, le=10_000_000, description="Rounds to train.")
+    turns_per_round: int = Field(
+        default=50, ge=1, le=100_000, description="Turns of each world in a round."
+    )
     game: GameConfig = Field(description="The game, and how it is set up.")
     evaluate: EvaluateConfig = Field(
         default=EvaluateConfig(), description="How the agents are judged."
+    )
+    record: RecordConfig = Field(
+        default=RecordConfig(), description="What is kept for looking at."
+    )
+    checkpoints: CheckpointsConfig = Field(
+        default=CheckpointsConfig(), description="What is kept for going on."
     )
     agents: dict[str, AgentConfig] = Field(
         default={},
@@ -97,9 +146,10 @@ class Config(Settings):
     )
 
     def agent(self, agent_id: str | int) -> AgentConfig:
-        """Return one agent's settings: patterns in the order given, then its own id."""
+        """Return one agent's settings: all agents', then patterns, then its own id's."""
         name = str(agent_id)
-        found = AgentConfig()
+        common = {key: getattr(self, key) for key in AgentSettings.model_fields}
+        found = AgentConfig().model_copy(update=common)
         for pattern, settings in self.agents.items():
             if pattern != name and fnmatchcase(name, pattern):
                 found = _overlaid(found, settings)
@@ -115,127 +165,11 @@ class Config(Settings):
             and not any(fnmatchcase(agent_id, key) for agent_id in agent_ids)
         ]
         if problems:
-            raise _all_in_one(problems)
+            raise all_in_one(problems)
 
 
-class SettingRow(NamedTuple):
-    """One setting, in words."""
-
-    key: str
-    type: str
-    default: str
-    """As TOML; 'required', or 'unset', where there is no value."""
-    description: str
-
-
-def resolve(raw: Mapping[Any, Any], game_settings: type[Settings]) -> Config:
-    """Return the configuration that `raw` asks for, defaults filled in.
-
-    Args:
-        raw: a tree from `read_toml`, `parse_words` or `merge`, or from Python, where
-            agents' ids may be ints, and None leaves a setting at its default.
-        game_settings: what the game named in `raw` declares.
-
-    Raises:
-        ConfigError: with every unknown, missing, mistyped or unfitting setting.
-    """
-    problems: dict[Place, str] = {}
-    tree = plain(raw, (), problems)
-    game = _take_game(tree, problems)
-    if "name" in _fields(game_settings):
-        problems["game", "name"] = "the game declares a setting called 'name': rename it"
-    known = [row.key for row in describe_settings(Config)]
-    known += [row.key for row in describe_settings(game_settings, "game")]
-    config = _validated(Config, tree, (), known, problems)
-    settings = _validated(game_settings, game, ("game",), known, problems)
-    if config is None or settings is None or problems:
-        raise _all_in_one(list(problems.values()))
-    whole = GameConfig(name=config.game.name, settings=settings)
-    return config.model_copy(update={"game": whole})
-
-
-def describe_settings(model: type[BaseModel], prefix: str = "") -> list[SettingRow]:
-    """Return every setting of a group, and of the groups in it, in words.
-
-    Args:
-        model: `Config`, or a game's Settings with the prefix 'game'.
-        prefix: the dotted name of the group.
-    """
-    rows: list[SettingRow] = []
-    for name, field in _fields(model).items():
-        key = f"{prefix}.{name}" if prefix else name
-        group, by_id = _group_of(field.annotation)
-        if group is not None:
-            rows += describe_settings(group, f"{key}.<id>" if by_id else key)
-        else:
-            words = type_words(field.annotation, field.metadata)
-            text = one_line(field.description or "")
-            rows.append(SettingRow(key, words, _default_words(field), text))
-    return rows
-
-
-def _take_game(tree: Tree, problems: dict[Place, str]) -> Tree:
-    """Return the game's own settings, and leave only its name in the tree."""
-    game = tree.pop("game", {})
-    if not isinstance(game, dict):
-        problems["game",] = f"game must be a group of settings, got {shown(game)}"
-        game = {}
-    tree["game"] = {"name": game.pop("name")} if "name" in game else {}
-    return game
-
-
-def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return a group's fields by the names that users write."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    if model is GameConfig:
-        del fields["settings"]
-    return fields
-
-
-def _default_words(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    if getattr(field, "default_factory_takes_validated_data", False):
-        return "depends on other settings"
-    value = field.get_default(call_default_factory=True)
-    return "unset" if value is None else toml_value(value)
-
-
-def _group_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """Return the group that a field holds, if any, and whether it holds one per id."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation, False
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin in (dict, Mapping) and args:
-        return _group_of(args[1])[0], True
-    members = [member for member in args if member is not type(None)]
-    if origin in (Union, types.UnionType) and len(members) == 1:
-        return _group_of(members[0])
-    return None, False
-
-
-def _validated(
-    model: type[AnySettings],
-    tree: Mapping[str, Any],
-    prefix: Place,
-    known: Sequence[str],
-    problems: dict[Place, str],
-) -> AnySettings | None:
-    try:
-        return model.model_validate(tree)
-    except ValidationError as error:
-        by_place = problems_by_place(error, tree)
-    for place, details in by_place.items():
-        whole = (*prefix, *place)
-        if any(whole[:end] in problems for end in range(1, len(whole) + 1)):
-            continue
-        # Looking for near names takes time, and only the first problems are shown.
-        names = known if len(problems) < LIMIT_PROBLEMS else ()
-        problems[whole] = problem_words(whole, details, names)
-    return None
-
-
-def _all_in_one(problems: Sequence[str]) -> ConfigError:
+def all_in_one(problems: Sequence[str]) -> ConfigError:
+    """Return one error for many problems; only the first are told."""
     more = len(problems) - LIMIT_PROBLEMS
     if more <= 0:
         return ConfigError(*problems)

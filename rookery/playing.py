@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from rookery.config import Config, resolve
+from rookery.config import Config
 from rookery.errors import ConfigError, nearest
 from rookery.games.base import Game
 from rookery.games.catalog import Entry, find
+from rookery.games.episodes import Episode
 from rookery.games.guard import Guarded
-from rookery.games.table import Table, Turn
+from rookery.games.table import Table
 from rookery.players.base import Player
 from rookery.recordings import Recorder, Recording
+from rookery.resolving import resolve
 from rookery.seeding import Purpose, Stream
 from rookery.specs import AgentSpec, Array
 
@@ -27,19 +29,6 @@ MakePlayer = Callable[..., Player]
 """A class of players: called with (spec, settings, worlds, stream)."""
 Seat = str | MakePlayer
 Lineup = Seat | Sequence[Seat] | Mapping[Any, Seat]
-
-
-@dataclass
-class Episode:
-    """One finished episode."""
-
-    world: int
-    number: int
-    turns: int
-    returns: Array
-    """(agents,) sums of rewards, or of scores where the game has them."""
-    counts: dict[str, Array]
-    """The game's own metrics, (agents,) each."""
 
 
 @dataclass
@@ -97,56 +86,38 @@ def play_match(
         seats = seat_players(entry, game, players, seed)
         match = Match(entry.name, game.agents, tuple(map(player_name, players)))
         recorder = Recorder(game, match.players, record, film)
-        tally = _Tally(match, worlds, episodes)
+        shares = _Shares(match, worlds, episodes)
         for turn in Table(game, seats).turns():
-            match.recordings += recorder.add(turn, wanted=tally.open)
-            if tally.add(turn):
+            match.recordings += recorder.add(turn, wanted=shares.open)
+            if shares.add(turn.ended):
                 progress(len(match.episodes))
-            if not tally.open.any():
+            if not shares.open.any():
                 return match
     finally:
         game.close()
     raise AssertionError("unreachable: turns never end")
 
 
-class _Tally:
-    """Adds up episodes until every world has played its share."""
+class _Shares:
+    """How many episodes each world still has to play."""
 
     def __init__(self, match: Match, worlds: int, episodes: int) -> None:
-        agents = len(match.agents)
         self._match = match
-        shares = np.full(worlds, episodes // worlds)
-        shares[: episodes % worlds] += 1
-        self._left = shares
-        self._number = np.zeros(worlds, np.int64)
-        self._turns = np.zeros(worlds, np.int64)
-        self._sums = np.zeros((worlds, agents))
-        self._counts: dict[str, Array] = {}
+        self._left = np.full(worlds, episodes // worlds)
+        self._left[: episodes % worlds] += 1
 
     @property
     def open(self) -> Array:
         """Which worlds still have episodes to play, (worlds,) bool."""
         return self._left > 0
 
-    def add(self, turn: Turn) -> bool:
-        """Add a turn; return whether it finished an episode that counts."""
-        scores = turn.outcome.scores
-        self._sums += turn.outcome.rewards if scores is None else scores
-        self._turns += ~turn.closing
-        for name, count in turn.outcome.counts.items():
-            self._counts[name] = self._counts.get(name, 0.0) + count
-        finished = np.flatnonzero(turn.ended & self.open)
-        self._match.episodes += [self._episode(world) for world in finished.tolist()]
-        self._left[turn.ended] -= 1
-        for sums in (self._sums, self._turns, *self._counts.values()):
-            sums[turn.ended] = 0
-        self._number += turn.ended
-        return bool(len(finished))
-
-    def _episode(self, world: int) -> Episode:
-        counts = {name: sums[world].copy() for name, sums in self._counts.items()}
-        number, turns = int(self._number[world]), int(self._turns[world])
-        return Episode(world, number, turns, self._sums[world].copy(), counts)
+    def add(self, ended: Sequence[Episode]) -> bool:
+        """Keep the episodes that count; return whether there was one."""
+        wanted = [episode for episode in ended if self._left[episode.world] > 0]
+        self._match.episodes += wanted
+        for episode in wanted:
+            self._left[episode.world] -= 1
+        return bool(wanted)
 
 
 def player_name(player: Seat) -> str:
@@ -164,14 +135,15 @@ def seat_players(
             "name one player for all agents, or one per agent."
         )
     return [
-        _find_player(entry, player)(
+        find_player(entry, player)(
             spec, game.settings, game.worlds, Stream(seed, Purpose.PLAYER, i)
         )
         for i, (spec, player) in enumerate(zip(game.agents, players, strict=True))
     ]
 
 
-def _find_player(entry: Entry, player: Seat) -> MakePlayer:
+def find_player(entry: Entry, player: Seat) -> MakePlayer:
+    """Return a class of players, by name if it is one."""
     if not isinstance(player, str):
         return player
     if player not in entry.players:

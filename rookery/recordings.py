@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from rookery.errors import ConfigError
 from rookery.games.base import Game
+from rookery.games.episodes import Episode
 from rookery.games.gridworld.tiles import AGENT_COLOURS
 from rookery.games.table import Turn
 from rookery.pictures import with_scores, write_gif
@@ -138,12 +139,12 @@ class Recorder:
             return range(self._game.worlds)
         return [0] if self._filming else []
 
-    def _finish(self, ended: Array, wanted: Array) -> list[Recording]:
+    def _finish(self, ended: Sequence[Episode], wanted: Array) -> list[Recording]:
         recordings = []
-        for world in np.flatnonzero(ended):
+        for world in [episode.world for episode in ended]:
             rows, self._rows[world] = self._rows[world], []
             if rows and wanted[world]:
-                recordings.append(self._recording(int(world), rows))
+                recordings.append(self._recording(world, rows))
             self._finished[world] += 1
         return recordings
 

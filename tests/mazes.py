@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
-from rookery.config import Config, resolve
-from rookery.settings import Settings
+from rookery.config import Config
 from rookery.errors import ConfigError
+from rookery.resolving import resolve
+from rookery.settings import Settings
 from rookery.words import parse_words
 
 

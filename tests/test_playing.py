@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rookery.config import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
 from rookery.games import catalog
 from rookery.games import gridworld as grid
@@ -28,6 +27,7 @@ from rookery.playing import (
     play_match,
     player_name,
 )
+from rookery.resolving import resolve
 
 DILEMMA = "iterated_prisoners_dilemma"
 

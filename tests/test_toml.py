@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ConfigDict, Field
 
-from rookery.config import resolve
-from rookery.settings import Settings
 from rookery.errors import ConfigError
+from rookery.resolving import resolve
+from rookery.settings import Settings
 from rookery.toml import read_toml, to_toml, write_config
 from rookery.words import parse_words
 from tests.mazes import Maze, answer_of, resolve_words, values

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.config import Config, describe_settings
+from rookery.config import Config
 from rookery.errors import ConfigError
+from rookery.resolving import describe_settings
 from rookery.words import merge, parse_words
 from tests.mazes import Maze, answer_of, resolve_words
 

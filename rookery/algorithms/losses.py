@@ -54,3 +54,9 @@ def quantile_huber(
     weight = (fractions.unsqueeze(3) - (errors.detach() < 0).float()).abs()
     loss = (weight * huber).mean(dim=3).sum(dim=2)
     return loss, sizes.detach().mean(dim=(2, 3))
+
+
+def clipped_ratio(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """Return PPO's loss of each step: the worse of the ratio as it is and kept near 1."""
+    kept = ratio.clamp(1.0 - clip, 1.0 + clip)
+    return -torch.minimum(ratio * advantages, kept * advantages)

@@ -7,8 +7,7 @@ were taken. Values for advantages are computed once, with the state it starts fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 from rookery.algorithms import losses
 from rookery.algorithms.base import (
     AgentPlan,
+    Algorithm,
     Choice,
     Metrics,
     Moment,
@@ -25,10 +25,12 @@ from rookery.algorithms.base import (
     Shapes,
     State,
 )
-from rookery.algorithms.group import Group, Inputs
+from rookery.algorithms.experience import Experience, Minibatch
+from rookery.algorithms.group import STOPPED, Group, Inputs
 from rookery.algorithms.networks import Features, Linear, Parameters, linear
+from rookery.algorithms.values import Losses, RoundLog
 from rookery.memory.replay import ReplayReader
-from rookery.seeding import Purpose, Stream
+from rookery.seeding import Purpose, Stream, order
 from rookery.specs import Array
 
 
@@ -45,7 +47,9 @@ class PpoNetwork:
         layers += [Linear("choose", width, self.actions), Linear("value", width, 1)]
         self.parameters = Parameters(layers)
 
-    def __call__(self, weights: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, weights: Mapping[str, Tensor], inputs: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return logits (agents, rows, actions) and values (agents, rows)."""
         hidden = inputs
         for i in range(self.depth):
@@ -92,42 +96,6 @@ def _stacked_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tenso
     return torch.from_numpy(np.stack(stacked))
 
 
-@dataclass
-class Experience:
-    """The steps of a round, side by side: (agents, places, …); unused places weigh 0."""
-
-    inputs: Tensor
-    actions: Tensor
-    old_logs: Tensor
-    advantages: Tensor
-    targets: Tensor
-    weights: Tensor
-    legal: Tensor | None
-
-
-def advantages_of(
-    opens: Array, closes: Array, worlds: Array, errors: Array, decays: Array
-) -> Array:
-    """Return generalised advantages of steps, given in the order they opened.
-
-    Args:
-        opens: (n,) turns.
-        closes: (n,) turns; where the next step of that world opens, if it goes on.
-        worlds: (n,) worlds.
-        errors: (n,) one-step errors.
-        decays: (n,) what the next step's advantage counts for; 0 where there is none.
-    """
-    found = errors.astype(np.float64)
-    place = {
-        (turn, world): i for i, (turn, world) in enumerate(zip(opens, worlds, strict=True))
-    }
-    for i in range(len(opens) - 1, -1, -1):
-        follower = place.get((closes[i], worlds[i]))
-        if follower is not None:
-            found[i] += decays[i] * found[follower]
-    return found.astype(np.float32)
-
-
 class PpoRule(Rule):
     """Goes over the steps of the newest round a few times."""
 
@@ -137,9 +105,8 @@ class PpoRule(Rule):
         super().__init__(plans, seed)
         self.network = PpoNetwork(plans[0])
         self.group = Group(plans, self.network.parameters)
-        self._order = Stream(seed, Purpose.LEARNER)
+        self._stream = Stream(seed, Purpose.LEARNER)
         self._agents = np.array([plan.number for plan in plans])
-        self._inputs: tuple[Inputs, Inputs] | None = None
 
     @classmethod
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
@@ -164,33 +131,65 @@ class PpoRule(Rule):
     ) -> list[Metrics]:
         """Make passes × minibatches updates from the steps that closed since `first`."""
         steps = [np.sort(reader.closed_since(first)) for reader in readers]
-        places = (readers[0].border - first) * readers[0].worlds
+        log = RoundLog(len(readers))
         ready = np.array([len(found) > 0 for found in steps]) & self.group.going
-        metrics: list[Metrics] = [
-            {"updates": 0, "usable_steps": len(found)} for found in steps
-        ]
         if ready.any():
+            places = (readers[0].border - first) * readers[0].worlds
             experience = self._experience(readers, steps, places)
-            self._passes(experience, number, ready, metrics)
+            self._passes(experience, number, ready, log)
         self.group.check_padding()
-        return metrics
+        return log.metrics(readers, self.group.counters[:, STOPPED] > 0)
 
     @torch.no_grad()
     def _experience(
         self, readers: Sequence[ReplayReader], steps: Sequence[Array], places: int
     ) -> Experience:
-        agents = len(readers)
-        if self._inputs is None or self._inputs[0].rows != places:
-            self._inputs = (
-                Inputs(self.network.features, agents, places),
-                Inputs(self.network.features, agents, places),
+        """Lay out the steps of a round, with advantages by the state it starts from."""
+        experience = Experience.empty(self.network.features, self.plans, places)
+        for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
+            batch = reader.batch(found)
+            experience.lay(i, self.network.features, reader, found, batch)
+        weights = self.group.weights
+        _, values = self.network(weights, torch.from_numpy(experience.inputs))
+        _, after = self.network(weights, torch.from_numpy(experience.next_inputs))
+        for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
+            gae = self.plans[i].settings.ppo.gae
+            experience.value(i, reader, found, values[i].numpy(), after[i].numpy(), gae)
+        return experience
+
+    def _passes(
+        self, experience: Experience, number: int, ready: Array, log: RoundLog
+    ) -> None:
+        settings = self.plans[0].settings.ppo
+        places = experience.actions.shape[1]
+        size = -(-places // settings.minibatches)
+        for one in range(settings.passes):
+            drawn = self._stream.bits((self._agents, number, one), 0, places)
+            shuffled = np.pad(
+                order(drawn), ((0, 0), (0, size * settings.minibatches - places))
             )
-        seen = [
-            _padded(reader, found, places)
-            for reader, found in zip(readers, steps, strict=True)
-        ]
-        now = self._inputs[0].fill([one.seen for one in seen])
-        after = self._inputs[1].fill([one.next_seen for one in seen])
-        _, values = self.network(self.group.weights, now)
-        _, next_values = self.network(self.group.weights, after)
-        return _settle(readers, steps, now, values.numpy(), next_values.numpy(), self.plans)
+            for part in range(settings.minibatches):
+                chosen = shuffled[:, part * size : (part + 1) * size]
+                spare = np.arange(part * size, part * size + size) >= places
+                active = ready & self.group.going
+                found = self._losses(experience.part(chosen, spare))
+                norms = self.group.apply(
+                    self.group.gradients(found.loss), found.loss, active
+                )
+                log.add(found, norms, active)
+
+    def _losses(self, part: Minibatch) -> Losses:
+        settings = self.plans[0].settings.ppo
+        logits, values = self.network(self.group.weights, part.inputs)
+        logs = torch.log_softmax(losses.masked(logits, part.legal), dim=2)
+        share = part.weights / part.weights.sum(dim=1, keepdim=True).clamp(min=1.0)
+        ratio = (losses.pick(logs, part.actions) - part.old_logs).exp()
+        policy = losses.clipped_ratio(ratio, part.advantages, settings.clip)
+        chances = torch.where(logs > losses.FAR_BELOW / 2, logs.exp() * logs, 0.0)
+        bonus = settings.entropy * chances.sum(dim=2)
+        errors = part.targets - values
+        each = policy + bonus + settings.value * errors.square()
+        return Losses((each * share).sum(dim=1), errors.detach().abs(), values.detach())
+
+
+PPO = Algorithm("ppo", PpoPolicy, PpoRule)

@@ -52,6 +52,8 @@ class Game(ABC):
     Settings: ClassVar[type[BaseSettings]] = BaseSettings
     players: Mapping[str, Any] = {}
     """Scripted players made for this game, by name."""
+    counts: tuple[str, ...] = ()
+    """Names of the game's own metrics, as every `Outcome` has them."""
     fair: bool = True
     """Whether seats of one role are meant to be equal; turn-based games may not be."""
     replayable: bool = False

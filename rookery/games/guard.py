@@ -26,6 +26,7 @@ class Guarded(Game):
         self.agents = game.agents
         self.players = game.players
         self.replayable, self.fair = game.replayable, game.fair
+        self.counts = game.counts
         self._check_agents()
         self._all = list(range(len(self.agents)))
         self._shape = (game.worlds, len(self.agents))
@@ -134,6 +135,11 @@ class Guarded(Game):
         self._check_outcome("rewards", outcome.rewards, "f")
         if outcome.scores is not None:
             self._check_outcome("scores", outcome.scores, "f")
+        if outcome.counts.keys() != set(self.counts):
+            raise self._error(
+                f"gave the counts {sorted(outcome.counts)}, expected {sorted(self.counts)}",
+                "give every declared count, and no other, every turn",
+            )
         for name, count in outcome.counts.items():
             self._check_outcome(f"count '{name}'", count, "f")
         self._check_outcome("terminated", outcome.terminated, "b")

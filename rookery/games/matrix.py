@@ -53,6 +53,7 @@ class MatrixGame(Game):
     ) -> None:
         super().__init__(settings, worlds, seed, first_world)
         self.agents = tuple(self._spec(i) for i in range(2))
+        self.counts = (self.actions[0],)
         s = settings
         rows = ((s.both_first, s.betrayed), (s.tempted, s.both_second))
         self._payoffs = np.array(rows, np.float32)

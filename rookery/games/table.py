@@ -13,6 +13,7 @@ import numpy as np
 
 from rookery.errors import PlayerError
 from rookery.games.base import Game, Outcome
+from rookery.games.episodes import Episode, Episodes
 from rookery.players.base import Player, Sight
 from rookery.specs import Array
 
@@ -25,8 +26,8 @@ class Turn:
     active: Array
     actions: Array
     outcome: Outcome
-    ended: Array
-    """(worlds,) bool: the episode is over, the next turn closes it."""
+    ended: list[Episode]
+    """Episodes that are over; the next turn closes them."""
     closing: Array
     """(worlds,) bool: this was no turn of an episode, but the one after its last."""
 
@@ -37,7 +38,7 @@ class Table:
     def __init__(self, game: Game, players: Sequence[Player]) -> None:
         self.game, self.players = game, players
         self._turn = 0
-        self._live = np.ones((game.worlds, len(players)), bool)
+        self._episodes = Episodes(game.worlds, len(players), game.counts)
 
     def turns(self) -> Iterator[Turn]:
         """Play on, turn by turn."""
@@ -45,9 +46,8 @@ class Table:
             yield self._play_turn()
 
     def _play_turn(self) -> Turn:
-        shape = self._live.shape
+        shape = (self.game.worlds, len(self.players))
         active, actions = np.zeros(shape, bool), np.zeros(shape, np.int64)
-        closing = ~np.any(self._live, axis=1)
         for phase in self.game.begin_turn():
             seen = self.game.observe(phase)
             for place, i in enumerate(phase):
@@ -56,9 +56,10 @@ class Table:
                 actions[:, i] = self._choice(i, sight)
             self.game.act(phase, actions[:, phase])
         outcome = self.game.end_turn()
-        self._live &= ~(outcome.terminated | outcome.truncated)
-        ended = ~np.any(self._live, axis=1) & ~closing
-        self._begin_episodes(closing)
+        closing, ended = self._episodes.add(outcome)
+        if closing.any():
+            for player in self.players:
+                player.forget(closing)
         self._turn += 1
         return Turn(self._turn - 1, active, actions, outcome, ended, closing)
 
@@ -79,9 +80,3 @@ class Table:
                 "game allows."
             )
         return np.where(sight.active, chosen, 0)
-
-    def _begin_episodes(self, starting: Array) -> None:
-        if starting.any():
-            self._live[starting] = True
-            for player in self.players:
-                player.forget(starting)

@@ -171,8 +171,7 @@ class ReplayReader:
 
     def closed_since(self, turn: int) -> Array:
         """Return the usable steps that closed in this turn or later."""
-        turns, worlds = self.opening(self.usable)
-        return self.usable[self._closes[turns % self.rows.slots, worlds] >= turn]
+        return self.usable[self.closes(self.usable) >= turn]
 
     def rewards_since(self, turn: int) -> Array:
         """Return the rewards of rows from this turn on, (turns, worlds)."""
@@ -186,6 +185,11 @@ class ReplayReader:
     def opening(self, steps: Array) -> tuple[Array, Array]:
         """Return turn and world in which steps opened."""
         return np.divmod(steps, self.worlds)
+
+    def closes(self, steps: Array) -> Array:
+        """Return the turns in which usable steps closed."""
+        turns, worlds = self.opening(steps)
+        return self._closes[turns % self.rows.slots, worlds]
 
     def look(self, turns: Array, worlds: Array) -> dict[str, Array]:
         """Return what the agent saw: part name to (n, frames, *shape)."""
@@ -202,7 +206,7 @@ class ReplayReader:
         """Return steps with all that a value learner needs."""
         turns, worlds = self.opening(steps)
         slots = turns % self.rows.slots
-        closes = self._closes[slots, worlds]
+        closes = self.closes(steps)
         masked = "legal" in self.rows.columns
         return Batch(
             self.look(turns, worlds),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from pydantic import Field as Limits
 
-from rookery.settings import Settings
 from rookery.errors import GameError
 from rookery.games import catalog, checks
 from rookery.games import gridworld as grid
@@ -18,6 +17,7 @@ from rookery.games.catalog import Entry
 from rookery.games.checks import Conformance, Skipped, check_game
 from rookery.games.rehearsal import Broken, Rehearsal, compare
 from rookery.players.base import RandomPlayer
+from rookery.settings import Settings
 from rookery.specs import AgentSpec, Part
 
 GAMES = sorted(catalog.entries_by_name())
@@ -331,7 +331,7 @@ def test_planted_seat_advantage_is_found(rules, seat, sign):
 @pytest.mark.shows("H2")
 @pytest.mark.parametrize("rules", [FirstComesFirst, LastComesFirst])
 def test_agent_that_always_acts_first_is_found(rules):
-    words = r"^(seat \d of 'hunter' played by random gets|agent \d wins) "
+    words = r"^(seat \d of 'hunter' played by random gets|agent \d+ wins) "
 
     with pytest.raises(Broken, match=words):
         conformance(rules).treats_seats_alike()
@@ -818,7 +818,7 @@ def test_nothing_of_the_old_episode_remains_in_a_shipped_game(name):
 
     detail = Conformance(entry, entry.settings(turns=30)).forgets_the_last_episode()
 
-    assert detail == "100 turns of a second episode"
+    assert detail.startswith("100 turns ")
 
 
 # The contract.

@@ -29,7 +29,7 @@ class GridEngine(Game):
     ) -> None:
         super().__init__(rules.settings, worlds, seed, first_world)
         self.rules = rules
-        self.players = rules.players
+        self.players, self.counts = rules.players, rules.counts
         self.layout = Layout(rules)
         self.agents = self.layout.specs
         self._seed = seed

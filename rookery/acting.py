@@ -1,0 +1,125 @@
+"""Acting for a company: weights, players and chance become actions.
+
+Agents of one group that act in the same phase do so in one pass. What an agent sees is
+stacked from the rows it was just written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rookery.algorithms.base import Moment, Policy
+from rookery.algorithms.schedules import epsilon
+from rookery.company import Member, groups_of
+from rookery.memory.rows import Rows, stack
+from rookery.seeding import Purpose, Stream
+from rookery.specs import Array
+
+DRAWS = 2
+
+
+@dataclass
+class Acted:
+    """What one agent did in all worlds; arrays are (worlds,)."""
+
+    actions: Array
+    probabilities: Array
+    values: Array
+    entropies: Array
+
+
+class Cast:
+    """The acting side of all learning and frozen agents of a company."""
+
+    def __init__(self, members: Sequence[Member], seed: int, worlds: int) -> None:
+        self._groups = groups_of(members)
+        self._members = {member.plan.number: member for member in members}
+        self._seed, self._worlds = seed, np.arange(worlds)
+        self._stream = Stream(seed, Purpose.ACTOR)
+        self._policies: dict[tuple[int, ...], Policy] = {}
+        self._ready: set[tuple[int, ...]] = set()
+        self._weights: Mapping[int, Array] = {}
+        self._round = 0
+
+    def split(self, groups: Sequence[Sequence[Member]]) -> None:
+        """Use other groups: the start-up probe found that some do not go together."""
+        self._groups = [list(group) for group in groups]
+
+    def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
+        """Take the weights of a round, by agent number."""
+        self._round, self._weights = number, weights
+        self._ready.clear()
+
+    def act(
+        self,
+        agents: Sequence[int],
+        rows: Mapping[int, Rows],
+        legal: Mapping[int, Array | None],
+        turn: int,
+        exploration: Callable[[int], float],
+    ) -> dict[int, Acted]:
+        """Choose for some agents, in as few passes as possible."""
+        found: dict[int, Acted] = {}
+        for group in self._groups:
+            chosen = tuple(m.plan.number for m in group if m.plan.number in agents)
+            if chosen:
+                found |= self._act_group(chosen, rows, legal, turn, exploration)
+        return found
+
+    def _act_group(
+        self,
+        agents: tuple[int, ...],
+        rows: Mapping[int, Rows],
+        legal: Mapping[int, Array | None],
+        turn: int,
+        exploration: Callable[[int], float],
+    ) -> dict[int, Acted]:
+        turns = np.full(len(self._worlds), turn)
+        frames = self._members[agents[0]].plan.settings.frames
+        seen = [
+            {
+                name: stack(rows[i], name, turns, self._worlds, frames)
+                for name in rows[i].parts
+            }
+            for i in agents
+        ]
+        moment = Moment(
+            seen,
+            [legal[i] for i in agents],
+            self._draws(agents, turn),
+            np.array([exploration(i) for i in agents]),
+        )
+        choice = self._policy(agents).act(moment)
+        columns = (choice.actions, choice.probabilities, choice.values, choice.entropies)
+        return {i: Acted(*(column[k] for column in columns)) for k, i in enumerate(agents)}
+
+    def _draws(self, agents: tuple[int, ...], turn: int) -> Array:
+        """Return (agents, worlds, 2) numbers, keyed by agent, world and turn."""
+        worlds = len(self._worlds)
+        place = (np.repeat(agents, worlds), np.tile(self._worlds, len(agents)), turn)
+        return self._stream.uniform(place, 0, DRAWS).reshape(len(agents), worlds, DRAWS)
+
+    def _policy(self, agents: tuple[int, ...]) -> Policy:
+        """Return the policy of just these agents, with the weights of the round."""
+        if agents not in self._policies:
+            members = [self._members[i] for i in agents]
+            algorithm = members[0].algorithm
+            assert algorithm is not None
+            plans = [member.plan for member in members]
+            self._policies[agents] = algorithm.policy(plans, self._seed)
+        policy = self._policies[agents]
+        if agents not in self._ready:
+            policy.begin_round([self._weights[i] for i in agents], self._round)
+            self._ready.add(agents)
+        return policy
+
+
+def exploration_of(member: Member, steps: int) -> float:
+    """Return an agent's chance of a random action after so many of its own steps."""
+    settings = member.plan.settings
+    if settings.iqn.noisy and settings.algorithm == "iqn":
+        return 0.0
+    return epsilon(settings.epsilon, steps)

@@ -1,0 +1,224 @@
+"""The actor: stage 2 of the data path, one process that plays all worlds.
+
+It takes the weights of a round, plays the round's turns, writes every agent's rows and
+commits each turn for all agents and worlds at once. At the border it leaves a snapshot:
+everything needed to play on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rookery.acting import Cast, exploration_of
+from rookery.company import Member
+from rookery.games.base import Game, Observation
+from rookery.games.episodes import Episode, Episodes
+from rookery.memory.arena import COMMIT, Arena
+from rookery.memory.replay import ReplayWriter
+from rookery.players.base import Player, Sight
+from rookery.specs import Array
+
+HASH_BYTES = 32
+
+
+@dataclass
+class Played:
+    """What a round of playing brought."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Agent id to metric name to value."""
+    seconds: float = 0.0
+
+
+class Actor:
+    """Plays rounds."""
+
+    def __init__(
+        self,
+        game: Game,
+        members: Sequence[Member],
+        players: Mapping[int, Player],
+        arena: Arena,
+        cast: Cast,
+        turns_per_round: int,
+    ) -> None:
+        self._game, self._members, self._players = game, members, players
+        self._arena, self._cast = arena, cast
+        self._turns = turns_per_round
+        self._numbers = [member.plan.number for member in members]
+        self._writers = {
+            member.plan.number: ReplayWriter(arena.rows(member.id)) for member in members
+        }
+        self._rows = {number: writer.rows for number, writer in self._writers.items()}
+        self.life = Life(members, game)
+        self._version = 0
+
+    def play_round(self, number: int, weights: Mapping[int, Array]) -> Played:
+        """Play a round with the given weights, and leave a snapshot at its border."""
+        started = time.perf_counter()
+        self._version = number - 1
+        self._game.begin_round(number)
+        self._cast.begin_round(number, weights)
+        tally = _Tally(self._members)
+        played = Played()
+        for _ in range(self._turns):
+            played.episodes += self._play_turn(tally)
+        self._hash_rows()
+        snapshot = snapshot_of(self._game, self.life, self._players)
+        self._arena.snapshots().publish(number, snapshot)
+        played.metrics = tally.metrics(
+            self._members, self.life.steps, number - self._version
+        )
+        played.seconds = time.perf_counter() - started
+        return played
+
+    def _play_turn(self, tally: _Tally) -> list[Episode]:
+        for phase in self._game.begin_turn():
+            seen = self._game.observe(phase)
+            self._write_seen(phase, seen)
+            actions = self._choose(phase, seen, tally)
+            self._game.act(phase, actions)
+        outcome = self._game.end_turn()
+        for i in self._numbers:
+            columns = (outcome.rewards, outcome.terminated, outcome.truncated)
+            self._writers[i].get(self.life.turn, *(column[:, i] for column in columns))
+        self.life.turn += 1
+        self._arena.words.store(COMMIT, self.life.turn)
+        starting, ended = self.life.episodes.add(outcome)
+        if starting.any():
+            for player in self._players.values():
+                player.forget(starting)
+        tally.get(outcome.rewards)
+        return ended
+
+    def _write_seen(self, phase: Sequence[int], seen: Observation) -> None:
+        for place, i in enumerate(phase):
+            self._writers[i].see(
+                self.life.turn,
+                seen.parts[place],
+                seen.active[place],
+                seen.legal[place],
+                self.life.episodes.age,
+            )
+
+    def _choose(self, phase: Sequence[int], seen: Observation, tally: _Tally) -> Array:
+        """Let everybody in a phase choose, and write what they did."""
+        actions = np.zeros((self._game.worlds, len(phase)), np.int64)
+        legal = {i: seen.legal[place] for place, i in enumerate(phase)}
+        acted = self._cast.act(phase, self._rows, legal, self.life.turn, self._exploration)
+        for place, i in enumerate(phase):
+            active = seen.active[place]
+            if i in self._players:
+                sight = Sight(seen.parts[place], active, seen.legal[place])
+                chosen = self._players[i].act(sight, self.life.turn)
+                chances: Array | float = 1.0
+            else:
+                chosen, chances = acted[i].actions, acted[i].probabilities
+                tally.act(i, acted[i].values, acted[i].entropies, active)
+            actions[:, place] = np.where(active, chosen, 0)
+            self._writers[i].act(self.life.turn, actions[:, place], chances, self._version)
+            self.life.steps[i] += np.count_nonzero(active)
+        return actions
+
+    def _exploration(self, number: int) -> float:
+        member = self._members[number]
+        return exploration_of(member, int(self.life.steps[number]))
+
+    def _hash_rows(self) -> None:
+        """Take the round's rows into every agent's row hash."""
+        for place, i in enumerate(self._numbers):
+            chain = hashlib.sha256(self.life.hashes[place].tobytes())
+            for turn in range(self.life.turn - self._turns, self.life.turn):
+                chain.update(self._rows[i].bytes_of(turn).data)
+            self.life.hashes[place] = np.frombuffer(chain.digest(), np.uint8)
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go back to where a snapshot was taken."""
+        self.life.restore(_under("life/", arrays))
+        for i, player in self._players.items():
+            for name, array in _under(f"player {i}/", arrays).items():
+                player.memory[name][...] = array
+        self._game.restore(_under("game/", arrays))
+
+
+class Life:
+    """What the actor itself must remember: turns, episodes, steps and row hashes."""
+
+    def __init__(self, members: Sequence[Member], game: Game) -> None:
+        self.turn = 0
+        self.episodes = Episodes(game.worlds, len(members), game.counts)
+        self.steps = np.zeros(len(members), np.int64)
+        """Turns in which each agent was active, all worlds together."""
+        self.hashes = np.zeros((len(members), HASH_BYTES), np.uint8)
+
+    def state(self) -> dict[str, Array]:
+        """Return everything as arrays."""
+        arrays = {"turn": np.array([self.turn]), "steps": self.steps, "hashes": self.hashes}
+        return arrays | {f"episodes/{k}": v for k, v in self.episodes.state().items()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go back to where a state was taken."""
+        self.turn = int(arrays["turn"][0])
+        self.steps, self.hashes = arrays["steps"].copy(), arrays["hashes"].copy()
+        self.episodes.restore(_under("episodes/", arrays))
+
+
+def snapshot_of(game: Game, life: Life, players: Mapping[int, Player]) -> dict[str, Array]:
+    """Return everything needed to play on from here, as named arrays."""
+    arrays = {f"life/{name}": array for name, array in life.state().items()}
+    for i, player in players.items():
+        arrays |= {f"player {i}/{name}": array for name, array in player.memory.items()}
+    if game.can_snapshot:
+        arrays |= {f"game/{name}": array for name, array in game.snapshot().items()}
+    return arrays
+
+
+def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+class _Tally:
+    """Adds up what agents did and got in a round."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        count = len(members)
+        self._steps = np.zeros(count)
+        self._sums = {name: np.zeros(count) for name in ("value", "entropy")}
+        self._rewards = np.zeros(count)
+        self._turns = 0
+
+    def act(self, number: int, values: Array, entropies: Array, active: Array) -> None:
+        """Take in what one agent expected, and how undecided it was."""
+        self._steps[number] += np.count_nonzero(active)
+        self._sums["value"][number] += values[active].sum()
+        self._sums["entropy"][number] += entropies[active].sum()
+
+    def get(self, rewards: Array) -> None:
+        """Take in a turn's rewards, (worlds, agents)."""
+        self._rewards += rewards.mean(axis=0)
+        self._turns += 1
+
+    def metrics(
+        self, members: Sequence[Member], steps: Array, lag: int
+    ) -> dict[str, dict[str, float]]:
+        """Return each agent's figures; rewards are per turn and world."""
+        found = {}
+        for i, member in enumerate(members):
+            one = {"reward": self._rewards[i] / self._turns, "steps": float(steps[i])}
+            if member.algorithm is not None:
+                acted = max(self._steps[i], 1.0)
+                one |= {name: sums[i] / acted for name, sums in self._sums.items()}
+                one["epsilon"] = exploration_of(member, int(steps[i]))
+                one["lag"] = float(lag)
+            found[member.id] = one
+        return found

@@ -1,0 +1,102 @@
+"""Who plays: every agent of a game with what it is to do, and which of them go together.
+
+An agent *learns*, or is *frozen* (acts with weights that do not change), or is *scripted*
+(a player acts for it). Learning and frozen agents with the same stack key form a group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.catalog import find_algorithm
+from rookery.config import Config
+from rookery.errors import ConfigError
+from rookery.specs import AgentSpec
+
+FREE = {
+    "learning_rate": True,
+    "discount": True,
+    "discount_per": True,
+    "updates_per_round": True,
+    "epsilon": True,
+    "reward": True,
+    "rate": True,
+    "target": True,
+    "gradient": {"clip"},
+    "player": True,
+    "learning": True,
+    "start_from": True,
+    "replay": {"capacity", "warmup", "exponent", "correction"},
+}
+"""Settings in which agents of one group may differ: vectors, not shapes."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One agent of a company."""
+
+    plan: AgentPlan
+    algorithm: Algorithm | None
+    """None if it is scripted."""
+    player: str | None
+    learns: bool
+
+    @property
+    def id(self) -> str:
+        """The agent's id."""
+        return self.plan.spec.id
+
+
+def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
+    """Return every agent with its settings, in the game's order."""
+    config.check_agents([spec.id for spec in agents])
+    return [_member(config, i, spec) for i, spec in enumerate(agents)]
+
+
+def _member(config: Config, number: int, spec: AgentSpec) -> Member:
+    chosen = config.agent(spec.id)
+    plan = AgentPlan(number, spec, chosen)
+    if chosen.player is not None:
+        return Member(plan, None, chosen.player, learns=False)
+    return Member(plan, find_algorithm(chosen.algorithm), None, chosen.learning)
+
+
+def stack_key(plan: AgentPlan) -> tuple[object, ...]:
+    """Return what agents must have in common to be one computation."""
+    spec = plan.spec
+    shape = plan.settings.model_dump_json(exclude=FREE)  # type: ignore[arg-type]
+    return (tuple(spec.parts.items()), spec.num_actions, spec.masked, shape)
+
+
+def groups_of(members: Sequence[Member]) -> list[list[Member]]:
+    """Return members that go together, in the order of their numbers."""
+    found: defaultdict[object, list[Member]] = defaultdict(list)
+    for member in members:
+        if member.algorithm is None:
+            continue
+        alone = () if member.algorithm.stackable else (member.id,)
+        found[(*stack_key(member.plan), *alone)].append(member)
+    return list(found.values())
+
+
+def check_company(members: Sequence[Member]) -> None:
+    """Refuse a company in which nobody could ever learn what it is asked to."""
+    problems = []
+    for member in members:
+        replay, settings = member.plan.settings.replay, member.plan.settings
+        needed = max(replay.warmup, settings.batch_size)
+        if member.learns and replay.capacity < needed and not _on_policy(member):
+            problems.append(
+                f"agent '{member.id}' would never learn: replay.capacity is "
+                f"{replay.capacity}, but learning starts at {needed} steps (replay.warmup, "
+                "batch_size): raise replay.capacity or lower the others."
+            )
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _on_policy(member: Member) -> bool:
+    return member.algorithm is not None and member.algorithm.rule.on_policy
