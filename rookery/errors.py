@@ -14,6 +14,10 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
+LISTED = 16
+"""Names shown where none is near."""
+
+
 class RookeryError(Exception):
     """Something the user can put right."""
 
@@ -42,7 +46,10 @@ def nearest(found: str, known: Iterable[str]) -> str:
     match = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
     if match:
         return f"did you mean '{match[0]}'?"
-    return f"known are {', '.join(names)}." if names else "there are none."
+    if not names:
+        return "there are none."
+    more = ", …" if len(names) > LISTED else ""
+    return f"known are {', '.join(names[:LISTED])}{more}."
 
 
 def _joined(problems: Sequence[str]) -> str:

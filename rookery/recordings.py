@@ -62,6 +62,7 @@ class Recording:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {})["rookery"])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            arrays["actions"], arrays["rewards"]  # without them it is no recording
             world, episode = int(about["world"]), int(about["episode"])
             agents, players = tuple(about["agents"]), tuple(about["players"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
@@ -75,7 +76,7 @@ class Recording:
         """Return its frames with a strip that names players and scores."""
         if FRAMES not in self.arrays:
             raise ConfigError("this recording has no pictures: play it with film=1.")
-        totals = self.arrays["rewards"].cumsum(axis=0)
+        totals = self.arrays.get("scores", self.arrays["rewards"]).cumsum(axis=0)
         return [
             with_scores(frame, self._scores(totals[i]), f"turn {i + 1}")
             for i, frame in enumerate(self.arrays[FRAMES])
@@ -109,7 +110,8 @@ class Recorder:
         if worlds:
             columns = self._columns(turn)
             for world in worlds:
-                row = {name: column[world] for name, column in columns.items()}
+                # Copied, for a game may write into its arrays again next turn.
+                row = {name: column[world].copy() for name, column in columns.items()}
                 if world == 0 and self._filming:
                     row[FRAMES] = self._game.render(0)
                 self._rows[world].append(row)

@@ -44,9 +44,11 @@ class AgentSpec:
     @property
     def factors(self) -> tuple[tuple[str, ...], ...]:
         """The factors of the action product; plain actions are one factor."""
-        if self.actions and isinstance(self.actions[0], str):
+        if not self.actions:
+            return ((),)  # else the empty product would count as one action
+        if isinstance(self.actions[0], str):
             return (self.actions,)
-        return self.actions  # type: ignore[return-value]
+        return self.actions
 
     @property
     def num_actions(self) -> int:

@@ -95,7 +95,7 @@ def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) 
         ),
         ("episodes=1", "unknown setting 'episodes': did you mean 'evaluate.episodes'?"),
         ("acting=x", "unknown setting 'acting': did you mean 'game.acting'?"),
-        ("player=x", "unknown setting 'player': did you mean 'agents.<id>.player'?"),
+        ("player=x", "unknown setting 'player': did you mean 'replay'?"),
         (
             'agents."h*".plyer=x',
             "unknown setting 'agents.\"h*\".plyer': did you mean 'agents.\"h*\".player'?",
@@ -110,11 +110,11 @@ def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) 
         ),
         (
             "qqq.x=1",
-            "unknown setting 'qqq': known are agents, evaluate, game, seed, worlds.",
+            "unknown setting 'qqq': known are agents, algorithm, ",
         ),
         (
             "evaluate.qqq=1",
-            "unknown setting 'evaluate.qqq': known are evaluate.episodes.",
+            "unknown setting 'evaluate.qqq': known are evaluate.episodes, evaluate.every_rounds.",
         ),
         ('"a\nb"=1', "the key of"),
     ],

@@ -65,8 +65,12 @@ def _own_games() -> Iterator[type]:
             continue
         for _, found in inspect.getmembers(import_module(module.name), inspect.isclass):
             own = found.__module__ == module.name
-            playable = issubclass(found, Game | GridGame) and "Settings" in vars(found)
-            if own and playable and not inspect.isabstract(found):
+            # What only wraps other games has no settings of its own.
+            playable = issubclass(found, GridGame) or (
+                issubclass(found, Game) and "Settings" in vars(found)
+            )
+            public = own and not found.__name__.startswith("_")
+            if public and playable and not inspect.isabstract(found):
                 yield found
 
 
@@ -76,8 +80,9 @@ def _name(found: type) -> str:
 
 def _entry(name: str, found: Any) -> Entry:
     if not (inspect.isclass(found) and issubclass(found, Game | GridGame)):
+        shown = " ".join(repr(found).split())
         raise ConfigError(
-            f"'{name}' is {found!r:.60}, not a game: name a class that extends GridGame "
+            f"'{name}' is {shown:.60}, not a game: name a class that extends GridGame "
             "or Game."
         )
     summary = (inspect.getdoc(found) or "").split("\n")[0]

@@ -9,19 +9,24 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from rookery.errors import ConfigError, RookeryError
 from rookery.games.base import Game
 from rookery.games.catalog import Entry
-from rookery.games.contests import double_takings
+from rookery.games.contests import Contests
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import Guarded
 from rookery.games.rehearsal import Broken, Moment, Rehearsal, compare
 from rookery.games.table import Table
+from rookery.players.base import Player
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
@@ -29,8 +34,10 @@ TURNS = 100
 WORLDS = 4
 CROWD = 12
 HISTORIES = 8
+CONTEST_WORLDS = 32
 SEAT_WORLDS = 64
 SEAT_TURNS = 400
+ALMOST_ONE = 1 - 2.0**-32
 SEAT_LIMIT = 5.0
 """Standard errors; equal seats exceed it about once in a million checks."""
 
@@ -70,7 +77,7 @@ class Conformance:
     def __init__(self, entry: Entry, settings: Any, seed: int = 0) -> None:
         self._entry, self._settings, self._seed = entry, settings, seed
 
-    def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> Game:
+    def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> Guarded:
         settings = self._settings.model_copy(update=changes)
         game = self._entry.build(settings, worlds, self._seed, first_world)
         return Guarded(game, self._entry.name)
@@ -128,6 +135,10 @@ class Conformance:
         kept = {name: array.copy() for name, array in snapshot.items()}
         moments = rehearsal.turns(TURNS // 2, TURNS // 2 + TURNS)
         end = rehearsal.game.snapshot()
+        end = {name: array.copy() for name, array in end.items()}
+        for name, array in snapshot.items():
+            if array.tobytes() != kept[name].tobytes():
+                raise Broken(f"column '{name}' of the snapshot changes as play goes on")
         _go_back(rehearsal, kept, moments, end, "after going back")
         _go_back(self._rehearse(WORLDS), kept, moments, end, "in a new game")
         return f"{TURNS} turns, in the same game and in a new one"
@@ -135,20 +146,27 @@ class Conformance:
     def forgets_the_last_episode(self) -> str:
         """After a reset nothing of the old episode remains."""
         changes = {"order": "fixed"} if hasattr(self._settings, "order") else {}
-        first = self._second_episode(0, changes)
-        for history in range(1, HISTORIES):
-            for one, other in zip(
-                first, self._second_episode(history, changes), strict=True
-            ):
-                compare(one, other, None, "after another first episode")
-        return f"{TURNS} turns after each of {HISTORIES} first episodes"
+        first, *others = self._second_episodes(changes)
+        for other in others:
+            for one, another in zip(first, other, strict=True):
+                compare(one, another, None, "after another first episode")
+        return f"{TURNS} turns after each of {len(others) + 1} first episodes"
 
-    def _second_episode(self, history: int, changes: Mapping[str, Any]) -> list[Moment]:
-        """Play a first episode that depends on `history`, then one that does not."""
-        game = self._build(1, **changes)
-        _play_out(game, Rehearsal(game, history))
-        again = Rehearsal(game, self._seed)
-        return again.turns(0, TURNS)
+    def _second_episodes(self, changes: Mapping[str, Any]) -> Iterator[list[Moment]]:
+        """Play first episodes that differ, each time with the same one after it."""
+        longest = 0
+        # Also those in which everybody does the same throughout: a flag that any lively
+        # episode sets shows only after a quiet one.
+        quiet = [(0, 0.0), (0, ALMOST_ONE)]
+        for history, luck in [*((i, None) for i in range(HISTORIES)), *quiet]:
+            game = self._build(1, **changes)
+            limit = 1_000_000 if luck is None else 10 * longest + TURNS
+            turns = _play_out(game, Rehearsal(game, history, luck=luck), limit)
+            if turns is not None:
+                longest = max(longest, turns)
+                yield Rehearsal(game, self._seed).turns(0, TURNS)
+            elif luck is None:
+                raise Skipped("no episode ended within a million turns")
 
     def treats_seats_alike(self) -> str:
         """Equal players in all seats of a role fare the same, within noise."""
@@ -160,49 +178,68 @@ class Conformance:
             raise Skipped("no two agents are alike")
         if getattr(self._settings, "order", "shuffled") == "fixed":
             raise Skipped("order is fixed, which favours the first")
+        if self._is_grid:
+            for contests in self._contests:
+                contests.check_winners(SEAT_LIMIT)
         for player in self._entry.players:
-            sums = self._sums(player)
-            for role, members in seats.items():
-                _compare_seats(sums[:, members], members, f"'{role}' played by {player}")
+            paid = self._paid(player)
+            for role, members in seats:
+                who = f"'{role}' played by {player}"
+                _compare_seats(paid[..., members], members, who)
         players = ", ".join(self._entry.players)
         return f"{SEAT_TURNS} turns in {SEAT_WORLDS} worlds each with {players}"
 
-    def _sums(self, player: str) -> Array:
-        """Return what each agent gets in each world when all are the same player."""
+    def _paid(self, player: str) -> Array:
+        """Return what all get when all are one player, (turns, worlds, agents)."""
         game = self._build(SEAT_WORLDS)
-        seats = [
+        table = Table(game, self._seats(player, game))
+        return np.stack(
+            [turn.outcome.rewards for turn in islice(table.turns(), SEAT_TURNS)]
+        )
+
+    def _seats(self, player: str, game: Game) -> list[Player]:
+        return [
             self._entry.players[player](
                 spec, game.settings, game.worlds, Stream(self._seed, Purpose.PLAYER, i)
             )
             for i, spec in enumerate(game.agents)
         ]
-        sums = np.zeros((game.worlds, len(seats)))
-        for turn in Table(game, seats).turns():
-            sums += turn.outcome.rewards
-            if turn.number == SEAT_TURNS:
-                break
-        return sums
+
+    @property
+    def _is_grid(self) -> bool:
+        return isinstance(self._build(1).game, GridEngine)
 
     def gives_each_thing_once(self) -> str:
         """What only one agent can have goes to exactly one."""
-        game = self._build(1)
-        if not (isinstance(game, Guarded) and isinstance(game.game, GridEngine)):
+        if not self._is_grid:
             raise Skipped("only grid games have things to take")
-        contests = double_takings(self._crowded(), self._seed, 2 * TURNS)
-        if not contests:
+        for contests in self._contests:
+            contests.check_once()
+        number = sum(contests.number for contests in self._contests)
+        if not number:
             raise Skipped("no two agents went for the same thing")
-        return f"{contests} contests"
+        return f"{number} contests"
+
+    @cached_property
+    def _contests(self) -> list[Contests]:
+        """The contests of each kind of player, with many agents to make them likely."""
+        played = []
+        for player in self._entry.players:
+            engine = self._crowded()
+            played.append(Contests(engine, self._seats(player, engine)))
+            played[-1].play(TURNS)
+        return played
 
     def _crowded(self) -> Any:
-        """Return the bare engine with as many agents as make contests likely."""
-        changes: dict[str, Any] = {"acting": "simultaneous"}
-        for agents in (CROWD, CROWD // 2, self._settings.agents):
-            settings = self._settings.model_copy(update={**changes, "agents": agents})
-            try:
-                return self._entry.build(settings, SEAT_WORLDS, self._seed)
-            except ConfigError as error:
-                problem = error
-        raise problem
+        """Return the bare engine, as full of agents as there is room, up to a limit."""
+        own, model = self._settings.agents, type(self._settings)
+        for agents in range(max(CROWD, own), own, -1):
+            changes = {"acting": "simultaneous", "agents": agents}
+            with suppress(ConfigError, ValidationError):  # no room, or never so many
+                settings = model.model_validate(self._settings.model_dump() | changes)
+                return self._entry.build(settings, CONTEST_WORLDS, self._seed)
+        settings = self._settings.model_copy(update={"acting": "simultaneous"})
+        return self._entry.build(settings, CONTEST_WORLDS, self._seed)
 
 
 def _go_back(
@@ -220,34 +257,41 @@ def _go_back(
             raise Broken(f"column '{name}' of the snapshot differs {when}")
 
 
-def _play_out(game: Game, rehearsal: Rehearsal) -> None:
-    """Play until the only world has closed its first episode."""
+def _play_out(game: Game, rehearsal: Rehearsal, limit: int) -> int | None:
+    """Play until the only world has closed its first episode; return its length."""
     live = np.ones(len(game.agents), bool)
-    for turn in range(1_000_000):
+    for turn in range(limit):
         closing = not live.any()
         said = rehearsal.turn(turn).said
         if closing:
-            return
+            return turn
         live &= ~(said["terminated"] | said["truncated"])[0]
-    raise Skipped("no episode ended within a million turns")
+    return None
 
 
-def _equal_seats(game: Game) -> dict[str, list[int]]:
+def _equal_seats(game: Game) -> list[tuple[str, list[int]]]:
     """Return the agents of each role that has several, all of the same spec."""
-    by_role: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for i, spec in enumerate(game.agents):
-        by_role[spec.role, tuple(spec.parts.items()), spec.actions].append(i)
-    return {key[0]: members for key, members in by_role.items() if len(members) > 1}
+        alike[spec.role, tuple(spec.parts.items()), spec.actions].append(i)
+    return [(key[0], members) for key, members in alike.items() if len(members) > 1]
 
 
-def _compare_seats(sums: Array, members: list[int], who: str) -> None:
-    """Raise `Broken` if one seat fares better or worse than the mean of all."""
-    apart = sums - sums.mean(axis=1, keepdims=True)
-    noise = apart.std(axis=0, ddof=1) / np.sqrt(len(apart))
-    error = np.abs(apart.mean(axis=0)) / np.maximum(noise, 1e-9)
+def _compare_seats(paid: Array, members: list[int], who: str) -> None:
+    """Raise `Broken` if one seat fares better or worse than the mean of all.
+
+    Worlds differ by their chance and turns by the order of acting, which is one for all
+    worlds; the noise is that of both.
+    """
+    apart = paid.astype(np.float64)
+    apart -= apart.mean(axis=2, keepdims=True)
+    mean = apart.sum(axis=0).mean(axis=0)
+    by_world = apart.sum(axis=0).var(axis=0, ddof=1) / apart.shape[1]
+    by_turn = apart.mean(axis=1).var(axis=0, ddof=1) * len(apart)
+    error = np.abs(mean) / np.maximum(np.sqrt(by_world + by_turn), 1e-6)
     worst = int(error.argmax())
     if error[worst] > SEAT_LIMIT:
         raise Broken(
-            f"seat {members[worst]} of {who} gets {apart.mean(axis=0)[worst]:+.3g} "
-            f"against the mean of all seats, {error[worst]:.0f} standard errors"
+            f"seat {members[worst]} of {who} gets {mean[worst]:+.3g} against the mean of "
+            f"all seats, {error[worst]:.0f} standard errors"
         )

@@ -1,77 +1,143 @@
-"""Who gets what two agents go for: the check that nothing is given twice."""
+"""Who gets what two agents go for: nothing is given twice, and nobody always wins."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from rookery.games.gridworld import GridEngine
 from rookery.games.gridworld.rules import AGENTS
-from rookery.games.rehearsal import Broken, Rehearsal
+from rookery.games.rehearsal import Broken
+from rookery.players.base import Player, Sight
 from rookery.specs import Array
 
+Pair = tuple[int, int]
 
-def double_takings(engine: GridEngine, seed: int, turns: int) -> int:
-    """Play on, and return how many contests there were for one thing.
 
-    A contest is a turn in which two agents aim at one cell and what was of worth there
-    is gone afterwards. Raises `Broken` if both then got what each gets if it acts alone.
+class Contests:
+    """Plays on, and judges every contest for one thing.
+
+    A contest is a turn in which two agents aim at one cell, something in it is gone
+    afterwards, and each of them, acting alone, would have been paid for its being there.
     """
-    rehearsal = Rehearsal(engine, seed)
-    contests = 0
-    for turn in range(turns):
+
+    def __init__(self, engine: GridEngine, players: Sequence[Player]) -> None:
+        self._engine, self._players = engine, players
+        self.number = 0
+        self.wins = np.zeros((0, len(players)))
+        """Contests won less contests lost, (turns, agents)."""
+        self._doubled = ""
+
+    def play(self, turns: int) -> None:
+        """Play some turns."""
+        balance = np.zeros((turns, len(self._players)))
+        for turn in range(turns):
+            self._play_turn(turn, balance[turn])
+        self.wins = np.concatenate([self.wins, balance])
+
+    def _play_turn(self, turn: int, balance: Array) -> None:
+        engine = self._engine
         (phase,) = engine.begin_turn()
-        actions = rehearsal.actions(turn, phase, engine.observe(phase))
-        before = engine.snapshot()
-        worth = _worth(engine)
+        actions = self._actions(turn, phase)
+        before, had = engine.snapshot(), self._things()
         engine.act(phase, actions)
         targets = np.stack([me.target for me in engine.world.agents])
         together = engine.end_turn().rewards
-        after, left = engine.snapshot(), _worth(engine)
-        taken = (worth != 0) & (left == 0) & ~before["closing"][:, None]
-        for i, j in combinations(sorted(phase), 2):
-            contested = _at(taken, targets[i]) & (targets[i] == targets[j])
+        after = engine.snapshot()
+        taken = (had & ~self._things()) & ~before["closing"][:, None]
+        for pair in combinations(sorted(phase), 2):
+            cells = targets[pair[0]]
+            rows = np.arange(len(cells))
+            contested = taken[rows, cells] & (cells == targets[pair[1]])
             if contested.any():
-                contests += int(contested.sum())
-                alone = [_alone(engine, before, phase, actions, k) for k in (i, j)]
-                _check(contested, together[:, [i, j]], np.stack(alone, 1), (i, j), turn)
+                paid = self._paid_alone(before, phase, actions, pair, None)
+                without = self._paid_alone(before, phase, actions, pair, cells)
+                contested &= np.all(paid != without, axis=1)
+                got = together[:, pair] == paid
+                self._judge(contested, got, together, pair, turn)
+                decided = got[contested, 0].astype(int) - got[contested, 1]
+                balance[pair[0]] += decided.sum()
+                balance[pair[1]] -= decided.sum()
         engine.restore(after)
-    return contests
+        starting = before["closing"]
+        if starting.any():
+            for player in self._players:
+                player.forget(starting)
 
+    def _actions(self, turn: int, phase: tuple[int, ...]) -> Array:
+        seen = self._engine.observe(phase)
+        sights = map(Sight, seen.parts, seen.active, seen.legal)
+        chosen = [
+            self._players[i].act(sight, turn)
+            for i, sight in zip(phase, sights, strict=True)
+        ]
+        return np.stack(chosen, axis=1)
 
-def _worth(engine: GridEngine) -> Array:
-    """Return what the things in each cell are worth, (worlds, cells)."""
-    world, layout = engine.world, engine.layout
-    things = [i for i, name in enumerate(layout.layers) if name != AGENTS]
-    return np.asarray(layout.values[world.layers[things]].sum(axis=0))
+    def _things(self) -> Array:
+        """Return where something lies that is no agent, (worlds, cells) bool."""
+        layers = self._engine.layout.layers
+        things = [i for i, name in enumerate(layers) if name != AGENTS]
+        return np.asarray((self._engine.world.layers[things] != 0).any(axis=0))
 
+    def _paid_alone(
+        self,
+        before: Mapping[str, Array],
+        phase: tuple[int, ...],
+        actions: Array,
+        pair: Pair,
+        without: Array | None,
+    ) -> Array:
+        """Return what each of two gets if nobody else acts, (worlds, 2)."""
+        engine, paid = self._engine, []
+        for agent in pair:
+            engine.restore(before)
+            if without is not None:
+                self._clear(without)
+            for me in engine.world.agents:  # else rules find what they chose before
+                me.choose(np.full(engine.worlds, engine.agents[me.number].num_actions))
+            place = phase.index(agent)
+            engine.act((agent,), actions[:, place : place + 1])
+            paid.append(engine.end_turn().rewards[:, agent])
+        return np.stack(paid, axis=1)
 
-def _at(mask: Array, cells: Array) -> Array:
-    return np.asarray(np.take_along_axis(mask, cells[:, None], axis=1)[:, 0])
+    def _clear(self, cells: Array) -> None:
+        world = self._engine.world
+        for name in self._engine.layout.layers:
+            if name != AGENTS:
+                world.clear(cells, layer=name)
 
+    def _judge(
+        self, contested: Array, got: Array, together: Array, pair: Pair, turn: int
+    ) -> None:
+        self.number += int(contested.sum())
+        both = contested & got.all(axis=1)
+        if both.any() and not self._doubled:
+            world = int(both.argmax())
+            amounts = together[world, pair].tolist()
+            self._doubled = (
+                f"agents {pair[0]} and {pair[1]} both got {amounts} for the one thing "
+                f"they went for in world {world}, turn {turn}"
+            )
 
-def _alone(
-    engine: GridEngine,
-    before: dict[str, Array],
-    phase: tuple[int, ...],
-    actions: Array,
-    agent: int,
-) -> Array:
-    """Return what an agent gets if nobody else acts in that turn."""
-    engine.restore(before)
-    place = phase.index(agent)
-    engine.act((agent,), actions[:, place : place + 1])
-    return np.asarray(engine.end_turn().rewards[:, agent])
+    def check_once(self) -> None:
+        """Raise `Broken` if two agents got one thing."""
+        if self._doubled:
+            raise Broken(self._doubled)
 
+    def check_winners(self, limit: float) -> None:
+        """Raise `Broken` if somebody wins more, or fewer, contests than it loses.
 
-def _check(
-    contested: Array, together: Array, alone: Array, pair: tuple[int, int], turn: int
-) -> None:
-    both = contested & (alone != 0).all(axis=1) & (together == alone).all(axis=1)
-    if both.any():
-        world = int(both.argmax())
-        raise Broken(
-            f"agents {pair[0]} and {pair[1]} both got {together[world].tolist()} for the "
-            f"one thing they went for in world {world}, turn {turn}"
-        )
+        The order is drawn once per turn for all worlds, so a turn counts as one draw.
+        """
+        total = self.wins.sum(axis=0)
+        noise = np.sqrt((self.wins**2).sum(axis=0))
+        error = np.abs(total) / np.maximum(noise, 1)
+        worst = int(error.argmax())
+        if error[worst] > limit:
+            raise Broken(
+                f"agent {worst} wins {abs(total[worst]):.0f} contests for one thing "
+                f"{'more' if total[worst] > 0 else 'fewer'} than it loses, "
+                f"{error[worst]:.0f} standard errors"
+            )

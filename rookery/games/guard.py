@@ -32,6 +32,7 @@ class Guarded(Game):
         self._shape = (game.worlds, len(self.agents))
         self._ended = np.zeros(self._shape, bool)
         self._closing = np.zeros(game.worlds, bool)
+        self._some_ended = False
 
     def _check_agents(self) -> None:
         ids = [spec.id for spec in self.agents]
@@ -59,7 +60,11 @@ class Guarded(Game):
                 f"changed its agents half-way to {now}",
                 "declare all agents at the start, and mark those absent as not active",
             )
-        if sorted(i for phase in phases for i in phase) != self._all:
+        try:
+            everyone = sorted(i for phase in phases for i in phase)
+        except TypeError:
+            everyone = []  # not tuples of numbers
+        if everyone != self._all:
             raise self._error(
                 f"gave the phases {phases}", "put every agent in exactly one phase"
             )
@@ -68,17 +73,44 @@ class Guarded(Game):
     def observe(self, agents: Sequence[int]) -> Observation:
         """Observe; everything must be as declared."""
         seen = self.game.observe(agents)
+        self._check_form(seen, len(agents))
         for place, i in enumerate(agents):
             spec = self.agents[i]
             self._check_parts(spec, seen.parts[place])
             self._check_array(spec, "'active'", seen.active[place], (), np.dtype(bool))
+            self._check_absent(i, seen.active[place])
             self._check_legal(spec, seen.legal[place], seen.active[place])
         return seen
 
-    def _check_parts(self, spec: AgentSpec, parts: Mapping[str, Array]) -> None:
-        if parts.keys() != spec.parts.keys():
+    def _check_form(self, seen: Any, agents: int) -> None:
+        if not isinstance(seen, Observation):
             raise self._error(
-                f"showed agent '{spec.id}' the parts {sorted(parts)}, expected "
+                f"gave a {type(seen).__name__} for an observation",
+                "return an Observation",
+            )
+        found = [len(entries) for entries in (seen.parts, seen.active, seen.legal)]
+        if found != [agents] * 3:
+            raise self._error(
+                f"showed parts, active and legal actions of {found} agents, expected "
+                f"{agents} each",
+                "return one entry per agent it was asked for",
+            )
+
+    def _check_absent(self, agent: int, active: Array) -> None:
+        if self._some_ended and (active & self._ended[:, agent]).any():
+            world = int((active & self._ended[:, agent]).argmax())
+            raise self._error(
+                f"has agent '{self.agents[agent].id}' in world {world} active after its "
+                "end",
+                "nobody acts who has ended, until the turn after the closing one",
+            )
+
+    def _check_parts(self, spec: AgentSpec, parts: Mapping[str, Array]) -> None:
+        if not isinstance(parts, Mapping) or parts.keys() != spec.parts.keys():
+            named = isinstance(parts, Mapping)
+            found = sorted(parts) if named else f"as a {type(parts).__name__}"
+            raise self._error(
+                f"showed agent '{spec.id}' the parts {found}, expected "
                 f"{sorted(spec.parts)}",
                 "return every declared part, and no other",
             )
@@ -115,6 +147,11 @@ class Guarded(Game):
                     "return (worlds, actions) bool",
                 )
             return
+        if not spec.masked:
+            raise self._error(
+                f"gave agent '{spec.id}' legal actions, although it declared none",
+                "declare the agent with masked=True",
+            )
         shape = (spec.num_actions,)
         self._check_array(spec, "legal actions", legal, shape, np.dtype(bool))
         stuck = active & ~legal.any(axis=1)
@@ -132,6 +169,10 @@ class Guarded(Game):
     def end_turn(self) -> Outcome:
         """End the turn; rewards must be finite, and everyone ends once."""
         outcome = self.game.end_turn()
+        if not isinstance(outcome, Outcome):
+            raise self._error(
+                f"gave a {type(outcome).__name__} for an outcome", "return an Outcome"
+            )
         self._check_outcome("rewards", outcome.rewards, "f")
         if outcome.scores is not None:
             self._check_outcome("scores", outcome.scores, "f")
@@ -144,15 +185,19 @@ class Guarded(Game):
             self._check_outcome(f"count '{name}'", count, "f")
         self._check_outcome("terminated", outcome.terminated, "b")
         self._check_outcome("truncated", outcome.truncated, "b")
+        self._check_unpaid(outcome.rewards)
         self._check_ends(outcome.terminated | outcome.truncated)
         return outcome
 
     def _check_outcome(self, what: str, found: Any, kind: str) -> None:
         wanted = "numbers with a decimal point" if kind == "f" else "bool"
         if not isinstance(found, np.ndarray) or found.shape != self._shape:
-            shape = getattr(found, "shape", f"a {type(found).__name__}")
+            is_array = isinstance(found, np.ndarray)
+            found_is = (
+                f"of shape {found.shape}" if is_array else f"as a {type(found).__name__}"
+            )
             raise self._error(
-                f"gave {what} of shape {shape}, expected {self._shape}",
+                f"gave {what} {found_is}, expected {self._shape}",
                 "one entry per world and agent",
             )
         if found.dtype.kind != kind:
@@ -163,6 +208,18 @@ class Guarded(Game):
                 f"gave {what} of {found[world, agent]} to agent "
                 f"'{self.agents[agent].id}' in world {world}",
                 "it must be a finite number",
+            )
+
+    def _check_unpaid(self, rewards: Array) -> None:
+        if not self._some_ended:
+            return
+        late = (rewards != 0) & self._ended
+        if late.any():
+            world, agent = np.argwhere(late)[0]
+            raise self._error(
+                f"gave a reward of {rewards[world, agent]} to agent "
+                f"'{self.agents[agent].id}' in world {world} after its end",
+                "what comes after an end belongs to no step",
             )
 
     def _check_ends(self, ends: Array) -> None:
@@ -179,6 +236,7 @@ class Guarded(Game):
         self._ended |= ends
         self._ended[self._closing] = False
         self._closing = np.all(self._ended, axis=1)
+        self._some_ended = bool(self._ended.any())
 
     # Passed on as they are.
 
@@ -191,6 +249,7 @@ class Guarded(Game):
         self.game.restore({k: v for k, v in arrays.items() if k != "guard.ended"})
         self._ended = arrays["guard.ended"].copy()
         self._closing = np.all(self._ended, axis=1)
+        self._some_ended = bool(self._ended.any())
 
     @property
     def can_snapshot(self) -> bool:

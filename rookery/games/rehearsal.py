@@ -37,7 +37,8 @@ class Moment:
     def close(self, outcome: Outcome) -> None:
         """Keep copies of an outcome."""
         named = {"rewards": outcome.rewards, "terminated": outcome.terminated}
-        named |= {"truncated": outcome.truncated, **outcome.counts}
+        named["truncated"] = outcome.truncated
+        named |= {f"count '{name}'": count for name, count in outcome.counts.items()}
         if outcome.scores is not None:
             named["scores"] = outcome.scores
         self.said |= {name: array.copy() for name, array in named.items()}
@@ -46,8 +47,12 @@ class Moment:
 class Rehearsal:
     """Plays a game with random legal actions that depend on place alone."""
 
-    def __init__(self, game: Game, seed: int, first_world: int = 0) -> None:
+    def __init__(
+        self, game: Game, seed: int, first_world: int = 0, luck: float | None = None
+    ) -> None:
         self.game = game
+        self._luck = luck
+        """In place of every draw: 0 is always the first legal action."""
         self._numbers = np.arange(first_world, first_world + game.worlds)
         self._stream = Stream(seed, Purpose.PLAYER)
 
@@ -69,6 +74,8 @@ class Rehearsal:
         """Return random legal actions, (worlds, agents of the phase)."""
         agents = len(self.game.agents)
         draws = self._stream.uniform((self._numbers, turn), 0, agents)
+        if self._luck is not None:
+            draws[...] = self._luck
         return np.stack(
             [
                 _pick(self.game.agents[i].num_actions, seen.legal[place], draws[:, i])
@@ -86,6 +93,8 @@ def _pick(num_actions: int, legal: Array | None, draws: Array) -> Array:
 
 def compare(one: Moment, other: Moment, world: int | None, when: str) -> None:
     """Raise `Broken` where two moments differ; `world` picks that of `one`."""
+    for name in sorted(one.said.keys() ^ other.said.keys()):
+        raise Broken(f"{name} is not always there in turn {one.turn} {when}")
     for name, array in one.said.items():
         mine = array if world is None else array[world : world + 1]
         theirs = other.said[name]

@@ -65,8 +65,14 @@ class Table:
 
     def _choice(self, i: int, sight: Sight) -> Array:
         """Ask a player, and refuse what is no action of its agent."""
-        chosen = self.players[i].act(sight, self._turn)
+        chosen = np.asarray(self.players[i].act(sight, self._turn))
         spec = self.players[i].spec
+        if chosen.shape != sight.active.shape or chosen.dtype.kind not in "biu":
+            raise PlayerError(
+                f"the player of agent '{spec.id}' chose {chosen.shape} {chosen.dtype}, "
+                f"expected {sight.active.shape} whole numbers: return one action per "
+                "world."
+            )
         wrong = (chosen < 0) | (chosen >= spec.num_actions)
         if sight.legal is not None:
             rows = np.arange(len(chosen))

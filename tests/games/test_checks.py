@@ -510,13 +510,14 @@ class FirstWorldDecides(Field):
 
 
 class CountsWhatHappened(Sum):
-    """Has a metric only in turns in which somebody, somewhere, added."""
+    """Counts only in turns in which everybody, everywhere, added."""
+
+    counts = ("added",)
 
     def end_turn(self) -> Outcome:
         outcome = super().end_turn()
         added = outcome.rewards > 0
-        if added[:, 0].all():
-            outcome.counts = {"added": added.astype(np.float32)}
+        outcome.counts = {"added": (added & added[:, 0].all()).astype(np.float32)}
         return outcome
 
 

@@ -41,7 +41,7 @@ def play(rules, players, worlds, **settings):
         rewards = rewards + turn.outcome.rewards
         for name, count in turn.outcome.counts.items():
             counts[name] = counts.get(name, 0.0) + count
-        if turn.ended.all():
+        if len(turn.ended) == worlds:
             return rewards, counts
     raise AssertionError
 
