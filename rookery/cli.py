@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -17,16 +19,13 @@ from rich.console import Console
 
 from rookery import views
 from rookery.bench.measure import bench_names, run_bench
-from rookery.config import Config
+from rookery.configuring import configure, seat
 from rookery.errors import ConfigError, RookeryError, nearest
-from rookery.games.catalog import Entry, entries_by_name, find
+from rookery.folders import is_run, new_run
+from rookery.games.catalog import entries_by_name
 from rookery.games.checks import check_game
-from rookery.playing import Match, agents_of, lineup, play_match
-from rookery.problems import shown
-from rookery.resolving import resolve
-from rookery.runs import new_run
-from rookery.toml import read_toml, write_config
-from rookery.words import merge, parse_words
+from rookery.playing import agents_of, lineup, play_match
+from rookery.toml import write_config
 
 app = typer.Typer(
     help="Groups of independent learning agents in one shared game.",
@@ -54,6 +53,13 @@ Players = Annotated[
     str | None, typer.Option(help="One player for all agents, or one per agent: a,b,c.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+GameOrRun = Annotated[
+    str | None, typer.Argument(help="A game, or the folder of a run that was trained.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+NamedGame = Annotated[
+    str | None, typer.Option("--game", help="The run's game, if it is a file of yours.")
+]
 Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]
 
 
@@ -71,7 +77,7 @@ def games(as_json: AsJson = False) -> None:
 @app.command()
 def describe(game: Game = None, words: Words = None, as_json: AsJson = False) -> None:
     """Say what a game is: agents, what they see and do, players and settings."""
-    entry, config = _configure(game, words, None)
+    entry, config = configure(game, words or ())
     agents = agents_of(entry, config)
     if as_json:
         _print_json(views.game_facts(entry, agents, config))
@@ -82,7 +88,7 @@ def describe(game: Game = None, words: Words = None, as_json: AsJson = False) ->
 @app.command()
 def check(game: Game = None, words: Words = None, as_json: AsJson = False) -> None:
     """Test whether a game keeps the contract: worlds apart, exact snapshots, fair seats."""
-    entry, config = _configure(game, words, None)
+    entry, config = configure(game, words or ())
     findings = []
     for finding in check_game(entry, config.game.settings, config.seed):
         findings.append(finding)
@@ -96,17 +102,33 @@ def check(game: Game = None, words: Words = None, as_json: AsJson = False) -> No
 
 
 @app.command()
-def evaluate(
+def train(
     game: Game = None,
     words: Words = None,
-    players: Players = None,
     config_file: ConfigFile = None,
     run: Folder = None,
     as_json: AsJson = False,
 ) -> None:
+    """Train the agents of a game."""
+    _commands().train(game, words or [], config_file, run, as_json)
+
+
+@app.command()
+def evaluate(
+    game: GameOrRun = None,
+    words: Words = None,
+    players: Players = None,
+    config_file: ConfigFile = None,
+    run: Folder = None,
+    named_game: NamedGame = None,
+    as_json: AsJson = False,
+) -> None:
     """Play without learning, and report mean and spread of the returns."""
-    entry, config = _configure(game, words, config_file)
-    config, seats = _seat(entry, config, players)
+    if game and is_run(Path(game)):
+        _commands().evaluate_run(Path(game), words or [], named_game, as_json)
+        return
+    entry, config = configure(game, words or (), config_file)
+    config, seats = seat(entry, config, players)
     agents = agents_of(entry, config)
     lineups = [seats] if seats else [lineup(agents, name) for name in entry.players]
     if run is not None:
@@ -114,41 +136,49 @@ def evaluate(
     matches = {}
     for chosen in lineups:
         label = _label([str(name) for name in chosen])
-        matches[label] = _play(entry, config, chosen, label, quiet=as_json)
+        with views.progress(err, label, config.evaluate.episodes, as_json) as advance:
+            episodes = config.evaluate.episodes
+            found = play_match(entry, config, chosen, episodes=episodes, progress=advance)
+        matches[label] = found
     if as_json:
         summaries = {label: match.summary() for label, match in matches.items()}
         _print_json({"episodes": config.evaluate.episodes, "players": summaries})
     else:
-        out.print(views.matches_table(entry, matches))
+        out.print(views.matches_table(matches))
 
 
 @app.command()
 def replay(
-    game: Game = None,
+    game: GameOrRun = None,
     words: Words = None,
     players: Players = None,
     config_file: ConfigFile = None,
     run: Folder = None,
+    named_game: NamedGame = None,
     as_json: AsJson = False,
 ) -> None:
     """Play one episode and leave a GIF and a recording of it."""
-    entry, config = _configure(game, words, config_file)
-    config, seats = _seat(entry, config, players)
+    if game and is_run(Path(game)):
+        _commands().replay_run(Path(game), words or [], named_game, as_json)
+        return
+    entry, config = configure(game, words or (), config_file)
+    config, seats = seat(entry, config, players)
     seats = seats or lineup(agents_of(entry, config), "random")
     match = play_match(entry, config, seats, episodes=1, record=True, film=1)
     folder = new_run(run, entry.name)
     write_config(config, folder / "config.toml")
-    recording = match.recordings[0]
-    gif = folder / "replays" / "episode-0.gif"
-    recording.write_gif(gif)
-    kept = folder / "recordings" / "world-0.episode-0.safetensors"
-    kept.parent.mkdir()
-    recording.save(kept)
-    if as_json:
-        _print_json({"run": str(folder), "gif": str(gif), **match.summary()})
-    else:
-        out.print(views.matches_table(entry, {_label(list(match.players)): match}))
-        out.print(f"The episode: {gif}\nIts recording: {kept}", highlight=False)
+    views.leave_replay(out, match, folder, "episode-0", as_json)
+
+
+@app.command()
+def digest(run: RunFolder, named_game: NamedGame = None, as_json: AsJson = False) -> None:
+    """Print a SHA-256 per agent over its learner's state and its experience."""
+    _commands().digest(run, named_game, as_json)
+
+
+def _commands() -> ModuleType:
+    """Return what needs torch, which takes seconds to import."""
+    return import_module("rookery.commands")
 
 
 @app.command()
@@ -173,70 +203,8 @@ def bench(
         views.print_report(out, report)
 
 
-def _configure(
-    game: str | None, words: list[str] | None, config_file: Path | None
-) -> tuple[Entry, Config]:
-    """Return the game and its configuration, from a file and words; words win."""
-    every = [game] if game and "=" in game else []
-    tree: dict[str, Any] = read_toml(config_file) if config_file else {}
-    tree = merge(tree, parse_words([*every, *(words or [])]))
-    name = _name_of(None if every else game, tree, config_file)
-    entry = find(name)
-    return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
-
-
-def _name_of(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:
-    """Return the game that was named; a file may only name games of the catalog.
-
-    So a file that came from elsewhere cannot make Rookery import code.
-    """
-    group = tree.get("game")
-    written = group.get("name") if isinstance(group, dict) else None
-    if game is not None:
-        return game
-    if not isinstance(written, str):
-        raise ConfigError("no game was named: name one that `rookery games` lists.")
-    if written not in entries_by_name():
-        raise ConfigError(
-            f"{config_file or 'game.name'} names {shown(written)}, which is no game of the "
-            "catalog: if you trust it, name it on the command line, too."
-        )
-    return written
-
-
-def _seat(
-    entry: Entry, config: Config, players: str | None
-) -> tuple[Config, list[Any] | None]:
-    """Return the configuration with its players, and one per agent if any were named."""
-    agents = agents_of(entry, config)
-    ids = [spec.id for spec in agents]
-    config.check_agents(ids)
-    if players is not None:
-        named = lineup(agents, players.split(","))
-        if len(named) != len(ids):
-            raise ConfigError(
-                f"--players names {len(named)} players for {len(ids)} agents: name one "
-                "for all, or one per agent."
-            )
-        chosen = {i: {"player": name} for i, name in zip(ids, named, strict=True)}
-        raw = {**config.model_dump(exclude={"game"}), "agents": chosen}
-        game = config.game.settings.model_dump() | {"name": entry.name}
-        config = resolve({**raw, "game": game}, entry.settings)
-    if not config.agents:
-        return config, None
-    return config, [config.agent(i).player or "random" for i in ids]
-
-
 def _label(players: list[str]) -> str:
     return players[0] if len(set(players)) == 1 else ",".join(players)
-
-
-def _play(
-    entry: Entry, config: Config, players: list[Any], label: str, quiet: bool
-) -> Match:
-    episodes = config.evaluate.episodes
-    with views.progress(err, label, episodes, quiet) as advance:
-        return play_match(entry, config, players, episodes=episodes, progress=advance)
 
 
 def _print_json(value: Any) -> None:

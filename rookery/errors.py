@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-
 LISTED = 16
 """Names shown where none is near."""
 

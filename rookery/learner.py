@@ -16,6 +16,7 @@ from rookery.algorithms.rewards import shaped
 from rookery.company import Member
 from rookery.memory.arena import Arena
 from rookery.memory.replay import ReplayReader
+from rookery.memory.rows import Rows
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Group:
         assert algorithm is not None
         self._members = members
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
-        self._readers = [reader_of(member, arena) for member in members]
+        self._readers = [reader_of(member, arena.rows(member.id)) for member in members]
         self._states = [arena.states(member.id) for member in members]
 
     def begin(self) -> None:
@@ -81,13 +82,13 @@ class _Group:
         return {member.id: one for member, one in zip(self._members, metrics, strict=True)}
 
 
-def reader_of(member: Member, arena: Arena) -> ReplayReader:
+def reader_of(member: Member, rows: Rows) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
     settings = member.plan.settings
     on_policy = member.algorithm is not None and member.algorithm.rule.on_policy
     return ReplayReader(
         member.id,
-        arena.rows(member.id),
+        rows,
         capacity=settings.replay.capacity,
         frames=settings.frames,
         n_step=1 if on_policy else settings.n_step,

@@ -1,35 +1,183 @@
-"""A run is a folder: what it was asked to do, and what came of it."""
+"""A run is a folder: what it was asked to do, and what came of it.
+
+runs/<name>/config.toml  metrics.jsonl  episodes.jsonl  evaluations.jsonl
+            events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
+            weights/round-<k>.safetensors  recordings/  replays/
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rookery.errors import ConfigError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
-RUNS = Path("runs")
+from rookery.checkpoints import checkpoints_in, digest, load_checkpoint
+from rookery.company import Member, assemble
+from rookery.config import Config
+from rookery.errors import ConfigError, nearest
+from rookery.folders import CONFIG
+from rookery.games.catalog import Entry, entries_by_name, find
+from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
+from rookery.playing import agents_of
+from rookery.resolving import resolve
+from rookery.specs import Array
+from rookery.toml import read_toml
+from rookery.trained import TrainedAgent
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WEIGHTS = re.compile(r"round-(\d+)\.safetensors")
 
 
-def new_run(folder: Path | None, game: str) -> Path:
-    """Make and return the folder of a new run; by default the next free one in runs/."""
-    path = folder or _next_free(game)
+class Run:
+    """A run on disk: what it measured, and the agents it trained.
+
+    Args:
+        path: its folder.
+        game: needed if the run's game is a user's file: the same word as in training. A
+            folder never names code that is then imported.
+    """
+
+    def __init__(self, path: str | Path, game: str | None = None) -> None:
+        self.path = Path(path)
+        if not (self.path / CONFIG).is_file():
+            raise ConfigError(f"{self.path} is no run: it has no {CONFIG}.")
+        self._game = game
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @cached_property
+    def entry(self) -> Entry:
+        """The game that was played."""
+        tree = read_toml(self.path / CONFIG)
+        written = str(tree.get("game", {}).get("name"))
+        if written not in entries_by_name() and self._game != written:
+            raise ConfigError(
+                f"{self.path} was played with {written!r}, which is no game of the "
+                f"catalog: if you trust it, name it again: --game {written}"
+            )
+        return find(written)
+
+    @cached_property
+    def config(self) -> Config:
+        """What the run was asked to do."""
+        return resolve(read_toml(self.path / CONFIG), self.entry.settings)
+
+    @cached_property
+    def members(self) -> list[Member]:
+        """Every agent with its settings."""
+        return assemble(self.config, agents_of(self.entry, self.config))
+
+    def metrics(self) -> DataFrame:
+        """Return figures of every agent and round, one row each (needs pandas)."""
+        lines = read_lines(self.path / METRICS)
+        rows = [
+            {"round": line["round"], "agent": agent, **figures}
+            for line in lines
+            for agent, figures in line["agents"].items()
+        ]
+        return _pandas().DataFrame(rows)
+
+    def episodes(self) -> DataFrame:
+        """Return every finished episode, one row per agent (needs pandas)."""
+        rows = []
+        for line in read_lines(self.path / EPISODES):
+            about = {key: line[key] for key in ("round", "world", "episode", "turns")}
+            for agent, brought in line["returns"].items():
+                counts = {name: count[agent] for name, count in line["counts"].items()}
+                rows.append({**about, "agent": agent, "return": brought, **counts})
+        return _pandas().DataFrame(rows)
+
+    def evaluations(self) -> DataFrame:
+        """Return every evaluation during training, one row per agent (needs pandas)."""
+        rows = [
+            {
+                "round": line["round"],
+                "players": line["players"],
+                "agent": agent,
+                "mean": mean,
+            }
+            for line in read_lines(self.path / EVALUATIONS)
+            for agent, mean in line["agents"].items()
+        ]
+        return _pandas().DataFrame(rows)
+
+    @property
+    def rounds_with_weights(self) -> list[int]:
+        """The rounds whose weights were kept."""
+        names = [path.name for path in (self.path / "weights").glob("*.safetensors")]
+        return sorted(int(m[1]) for name in names if (m := WEIGHTS.fullmatch(name)))
+
+    def players(self, round: int | None = None) -> Agents:
+        """Return the trained agents by id, as they were after a round (the last)."""
+        kept = self.rounds_with_weights
+        if not kept:
+            raise ConfigError(
+                f"{self.path} has no weights yet: let it train for some rounds."
+            )
+        number = kept[-1] if round is None else round
+        if number not in kept:
+            raise ConfigError(
+                f"{self.path} kept no weights of round {number}: there are "
+                f"{', '.join(map(str, kept))}."
+            )
+        arrays = read_weights(self.path / "weights" / f"round-{number}.safetensors")
+        found = Agents()
+        for member in self.members:
+            own = {
+                name.split("/", 1)[1]: array
+                for name, array in arrays.items()
+                if name.split("/", 1)[0] == member.id
+            }
+            if own:
+                found[member.id] = TrainedAgent(
+                    member, own, f"{self.path}:{member.id}@{number}"
+                )
+        return found
+
+    def digest(self) -> dict[str, Any]:
+        """Return a SHA-256 per agent over its state and experience, and one over all."""
+        kept = checkpoints_in(self.path / "checkpoints")
+        if not kept:
+            raise ConfigError(
+                f"{self.path} has no checkpoint yet: let it finish, or stop it."
+            )
+        files, manifest = load_checkpoint(kept[0])
+        agents = {
+            agent: digest(files.get(f"agent-{i}", {}), rows)
+            for i, (agent, rows) in enumerate(manifest["rows"].items())
+        }
+        return {"agents": agents, "run": digest({}, " ".join(agents.values()))}
+
+
+class Agents(dict[str, TrainedAgent]):
+    """Trained agents by id; ids that are numbers may be given as such."""
+
+    def __missing__(self, key: Any) -> TrainedAgent:
+        if str(key) != key and str(key) in self:
+            return self[str(key)]
+        raise ConfigError(f"no trained agent '{key}': {nearest(str(key), self)}")
+
+
+def read_weights(path: Path) -> dict[str, Array]:
+    """Return the arrays of a weights file."""
     try:
-        path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise ConfigError(
-            f"{path} exists already: choose another folder with --run, or delete it."
-        ) from error
-    except OSError as error:
-        raise ConfigError(
-            f"cannot make the run folder {path} ({error.strerror}): choose another "
-            "with --run."
-        ) from error
-    return path
+        return dict(load_file(path))
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}).") from error
 
 
-def _next_free(game: str) -> Path:
-    name = re.sub(r"\W+", "-", game.rsplit("/", 1)[-1]).strip("-").lower() or "run"
-    number = 1
-    while (RUNS / f"{name}-{number}").exists():
-        number += 1
-    return RUNS / f"{name}-{number}"
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ConfigError(
+            "tables need pandas: pip install 'rookery[analysis]' brings it."
+        ) from error
+    return pandas

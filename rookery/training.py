@@ -17,6 +17,7 @@ import torch
 
 from rookery.acting import Cast
 from rookery.actor import Actor, Life, Played, snapshot_of
+from rookery.advice import advise
 from rookery.algorithms.base import WEIGHTS
 from rookery.company import Member, assemble, check_company, groups_of
 from rookery.config import Config
@@ -28,6 +29,7 @@ from rookery.memory.arena import AgentMemory, Arena
 from rookery.memory.replay import slots_needed
 from rookery.players.base import Player
 from rookery.playing import find_player
+from rookery.probe import split_groups
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
@@ -54,7 +56,14 @@ class Training:
         self.members = assemble(config, self.game.agents)
         check_company(self.members)
         self.players = seat_scripted(entry, self.game, self.members, config.seed)
-        groups = groups_of([member for member in self.members if member.learns])
+        self._rules = {
+            member.id: member.algorithm.rule([member.plan], config.seed)
+            for member in self.members
+            if member.algorithm is not None
+        }
+        learning = groups_of([member for member in self.members if member.learns])
+        groups, self.warnings = split_groups(learning, config.seed, config.worlds)
+        self.warnings += advise(config, self.members)
         self.cast = Cast(self.members, config.seed, config.worlds)
         self.arena = plan_memory(config, self.game, self.members, self.players)
         self.arena.allocate()
@@ -71,12 +80,20 @@ class Training:
     def rounds(self) -> Iterator[Round]:
         """Play and learn, round by round."""
         self.learner.begin()
+        self._begin_frozen()
         lag = 1 if self.config.schedule == "pipelined" else 0
         for number in range(1, self.config.rounds + 1):
             started = time.perf_counter()
             played = self.actor.play_round(number, self.weights(number - 1))
             learned = self.learner.learn_round(number, number - lag)
             yield Round(number, played, learned, time.perf_counter() - started)
+
+    def _begin_frozen(self) -> None:
+        """Publish the only version of agents that act but do not learn."""
+        for member in self.members:
+            if member.algorithm is not None and not member.learns:
+                state = self._rules[member.id].initial(member.plan)
+                self.arena.states(member.id).publish(0, state)
 
     def weights(self, version: int) -> dict[int, Array]:
         """Return the weights of a version, by agent number."""
@@ -88,6 +105,12 @@ class Training:
                     WEIGHTS
                 ]
         return found
+
+    def named_state(self, member: Member, version: int) -> dict[str, Array]:
+        """Return an agent's state at a version, by name and without padding."""
+        states = self.arena.states(member.id)
+        arrays = states.read(version if member.learns else 0)
+        return self._rules[member.id].named(arrays)
 
     def close(self) -> None:
         """Let go of everything."""

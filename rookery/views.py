@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -105,7 +107,7 @@ def print_finding(console: Console, finding: Finding) -> None:
     console.print(line, highlight=False, soft_wrap=True)
 
 
-def matches_table(entry: Entry, matches: Mapping[str, Match]) -> Table:
+def matches_table(matches: Mapping[str, Match]) -> Table:
     """Return what players got: mean and spread per episode and agent, and each agent's."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("players", style="cyan")
@@ -122,6 +124,26 @@ def matches_table(entry: Entry, matches: Mapping[str, Match]) -> Table:
         episodes = str(len(match.episodes))
         table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *each)
     return table
+
+
+def leave_replay(
+    console: Console, match: Match, folder: Path, name: str, as_json: bool
+) -> None:
+    """Write a match's only recording and its GIF into a run folder, and say where."""
+    recording = match.recordings[0]
+    gif = folder / "replays" / f"{name}.gif"
+    recording.write_gif(gif)
+    kept = folder / "recordings" / f"{name}.safetensors"
+    kept.parent.mkdir(exist_ok=True)
+    recording.save(kept)
+    if as_json:
+        summary = {"run": str(folder), "gif": str(gif), **match.summary()}
+        print(json.dumps(summary, indent=2))
+        return
+    names = list(match.players)
+    label = names[0] if len(set(names)) == 1 else ",".join(names)
+    console.print(matches_table({label: match}))
+    console.print(f"The episode: {gif}\nIts recording: {kept}", highlight=False)
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -119,9 +119,22 @@ class Rule(ABC):
         """
 
     @classmethod
-    def named(cls, plan: AgentPlan, state: State) -> dict[str, Array]:
-        """Return a state's arrays by name, without padding: for digests and exports."""
+    @abstractmethod
+    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+        """Return the weights a policy takes, from named arrays without padding."""
+
+    @classmethod
+    @abstractmethod
+    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+        """Return weights by name, without padding."""
+
+    def named(self, state: State) -> dict[str, Array]:
+        """Return a state's arrays without padding: for digests, checkpoints, exports."""
         return dict(state)
+
+    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state from what `named` gave."""
+        return dict(arrays)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,25 @@ class Group:
             for i in range(len(self.plans))
         ]
 
+    def named(self, state: State) -> dict[str, Array]:
+        """Return one agent's state with every parameter by name, without padding."""
+        found = {name: array for name, array in state.items() if name not in FLAT}
+        for name in FLAT:
+            for parameter, real in self.parameters.real(np.asarray(state[name])).items():
+                found[f"{name}.{parameter}"] = real
+        return found
+
+    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return one agent's state from what `named` gave."""
+        flat = {}
+        for name in FLAT:
+            real = {key: arrays[f"{name}.{key}"] for key in self.parameters.shapes}
+            flat[name] = self.parameters.flat(real)
+        rest = {
+            key: array for key, array in arrays.items() if key.split(".")[0] not in FLAT
+        }
+        return flat | rest
+
     @property
     def going(self) -> Array:
         """(agents,) bool: who has not been stopped."""

@@ -23,7 +23,7 @@ from rookery.algorithms.base import (
 )
 from rookery.algorithms.group import Inputs, noise_for
 from rookery.algorithms.iqn_network import IqnNetwork, Weights, midpoints
-from rookery.algorithms.networks import shaken
+from rookery.algorithms.networks import Parameters, shaken
 from rookery.algorithms.values import Columns, Losses, Place, ValueRule
 from rookery.memory.replay import Batch
 from rookery.seeding import Purpose, Stream
@@ -93,9 +93,9 @@ class IqnRule(ValueRule):
         )
 
     @staticmethod
-    def size(plan: AgentPlan) -> int:
-        """Return how many parameters an agent has, padding included."""
-        return IqnNetwork(plan).parameters.size
+    def parameters(plan: AgentPlan) -> Parameters:
+        """Return where an agent's parameters lie."""
+        return IqnNetwork(plan).parameters
 
     def losses(
         self,

@@ -78,6 +78,13 @@ class Parameters:
             found[name] = whole[:rows, :columns]
         return found
 
+    def flat(self, real: Mapping[str, Array]) -> Array:
+        """Return the flat vector of one agent's parameters without padding."""
+        flat = np.zeros(self.size, np.float32)
+        for name, view in self.real(flat).items():
+            view[...] = real[name]
+        return flat
+
     def padding_is_zero(self, flat: Array) -> bool:
         """Whether nothing has got into one agent's padding."""
         rest = flat.copy()

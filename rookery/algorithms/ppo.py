@@ -113,6 +113,16 @@ class PpoRule(Rule):
         """Return weights, moments and counters."""
         return Group.shapes(PpoNetwork(plan).parameters.size)
 
+    @classmethod
+    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+        """Return the weights a policy takes."""
+        return PpoNetwork(plan).parameters.flat(named)
+
+    @classmethod
+    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+        """Return weights by name, without padding."""
+        return PpoNetwork(plan).parameters.real(flat)
+
     def initial(self, plan: AgentPlan) -> dict[str, Array]:
         """Return an agent's first state."""
         stream = Stream(self.seed, Purpose.INITIAL)
@@ -121,6 +131,14 @@ class PpoRule(Rule):
     def load(self, states: Sequence[State]) -> None:
         """Take the group's states."""
         self.group.load(states)
+
+    def named(self, state: State) -> dict[str, Array]:
+        """Return a state's arrays without padding."""
+        return self.group.named(state)
+
+    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state from what `named` gave."""
+        return self.group.unnamed(arrays)
 
     def save(self) -> list[dict[str, Array]]:
         """Return the group's states."""

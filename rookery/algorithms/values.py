@@ -8,7 +8,7 @@ ready, is stopped, or has made all its updates keeps every bit while the others 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,8 +70,18 @@ class ValueRule(Rule):
 
     @staticmethod
     @abstractmethod
-    def size(plan: AgentPlan) -> int:
-        """Return how many parameters an agent has, padding included."""
+    def parameters(plan: AgentPlan) -> Parameters:
+        """Return where an agent's parameters lie."""
+
+    @classmethod
+    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+        """Return the weights a policy takes."""
+        return cls.parameters(plan).flat(named)
+
+    @classmethod
+    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+        """Return weights by name, without padding."""
+        return cls.parameters(plan).real(flat)
 
     @abstractmethod
     def losses(
@@ -89,7 +99,9 @@ class ValueRule(Rule):
     @classmethod
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
         """Return weights, target, moments, counters, and what draws and rewards need."""
-        found = Group.shapes(cls.size(plan)) | {"reward_spread": ((3,), np.float64)}
+        found = Group.shapes(cls.parameters(plan).size) | {
+            "reward_spread": ((3,), np.float64)
+        }
         if plan.settings.replay.kind == "prioritised":
             found["priorities"] = ((slots * worlds,), np.float64)
             found["largest_priority"] = ((1,), np.float64)
@@ -115,6 +127,14 @@ class ValueRule(Rule):
                 for state in states
             ]
             self._priorities = [None] * len(states)
+
+    def named(self, state: State) -> dict[str, Array]:
+        """Return a state's arrays without padding."""
+        return self.group.named(state)
+
+    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state from what `named` gave."""
+        return self.group.unnamed(arrays)
 
     def save(self) -> list[dict[str, Array]]:
         """Return the group's states."""

@@ -52,6 +52,8 @@ class Game(ABC):
     Settings: ClassVar[type[BaseSettings]] = BaseSettings
     players: Mapping[str, Any] = {}
     """Scripted players made for this game, by name."""
+    training: Mapping[str, Any] = {}
+    """Settings of training that suit the game, by dotted key."""
     counts: tuple[str, ...] = ()
     """Names of the game's own metrics, as every `Outcome` has them."""
     fair: bool = True

@@ -35,6 +35,8 @@ class Entry:
     settings: type[Settings]
     players: Mapping[str, Any]
     """Scripted players by name; `random` is always among them."""
+    training: Mapping[str, Any]
+    """Settings of training that suit the game, by dotted key."""
     build: Callable[..., Game]
     """Called with (settings, worlds, seed, first_world)."""
 
@@ -87,7 +89,7 @@ def _entry(name: str, found: Any) -> Entry:
         )
     summary = (inspect.getdoc(found) or "").split("\n")[0]
     players = {"random": RandomPlayer, **found.players}
-    return Entry(name, summary, found.Settings, players, _builder(found))
+    return Entry(name, summary, found.Settings, players, found.training, _builder(found))
 
 
 def _builder(found: type[Game] | type[GridGame]) -> Callable[..., Game]:

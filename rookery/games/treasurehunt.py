@@ -21,6 +21,7 @@ class Treasurehunt(grid.GridGame):
 
     settings: Settings
     players = {"forager": Forager}
+    training = {"reward.scale": 0.1}
 
     def declare(self) -> None:
         worth = self.settings

@@ -150,6 +150,8 @@ class GridGame:
     Settings: ClassVar[type[GridSettings]] = GridSettings
     players: Mapping[str, Any] = {}
     """Scripted players made for this game, by name."""
+    training: Mapping[str, Any] = {}
+    """Settings of training that suit the game, by dotted key."""
     counts: tuple[str, ...] = ()
     """The game's own metrics: columns of `me` that are zero at the start of a turn."""
     scored: bool = False

@@ -1,0 +1,78 @@
+"""Settings that are legal but unwise: a warning each, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rookery.company import Member
+from rookery.config import Config
+
+
+def advise(config: Config, members: Sequence[Member]) -> list[str]:
+    """Return everything a person should look at before training, one line each."""
+    found: list[str] = []
+    for member in members:
+        if member.learns:
+            for line in (*_learning(config, member), *_replay(config, member)):
+                found.append(f"agent '{member.id}': {line}")
+    return list(dict.fromkeys(_merged(found, members)))
+
+
+def _merged(lines: Sequence[str], members: Sequence[Member]) -> Iterator[str]:
+    """Say once what holds for every learning agent."""
+    learning = [member.id for member in members if member.learns]
+    texts = [line.split(": ", 1)[1] for line in lines]
+    for line, text in zip(lines, texts, strict=True):
+        yield text if texts.count(text) == len(learning) else line
+
+
+def _learning(config: Config, member: Member) -> Iterator[str]:
+    settings = member.plan.settings
+    if settings.learning_rate > 0.01:
+        yield (
+            f"learning_rate {settings.learning_rate:g} is high for Adam; above 0.01 values "
+            "usually diverge."
+        )
+    if settings.batch_size < 8:
+        yield f"batch_size {settings.batch_size} is small: gradients will be mostly noise."
+    if settings.updates_per_round == 0:
+        yield "updates_per_round is 0: it will not learn."
+    if settings.discount == 1.0:
+        yield "discount is 1: values of long episodes can grow without bound."
+    if settings.target.rate > 0.5 and settings.target.every < 10:
+        yield (
+            f"the target follows by {settings.target.rate:g} every "
+            f"{settings.target.every} updates: it hardly differs from the network, and "
+            "learning may not settle."
+        )
+    steps = config.rounds * config.turns_per_round * config.worlds
+    if settings.epsilon.steps > steps and settings.epsilon.end < settings.epsilon.start:
+        yield (
+            f"epsilon.steps is {settings.epsilon.steps}, but the whole run has about "
+            f"{steps} steps: it never stops exploring."
+        )
+    learned = settings.updates_per_round * settings.batch_size
+    times = learned / (config.turns_per_round * config.worlds)
+    if times > 32:
+        yield f"every step is learned from about {times:.0f} times: it may overfit."
+
+
+def _replay(config: Config, member: Member) -> Iterator[str]:
+    assert member.algorithm is not None
+    if member.algorithm.rule.on_policy:
+        return
+    settings = member.plan.settings
+    replay = settings.replay
+    steps = config.rounds * config.turns_per_round * config.worlds
+    if max(replay.warmup, settings.batch_size) > steps:
+        yield (
+            f"replay.warmup is {replay.warmup}, but the whole run has about {steps} steps: "
+            "it will not learn."
+        )
+    per_round = config.turns_per_round * config.worlds
+    if replay.capacity < max(replay.warmup, per_round):
+        yield (
+            f"replay.capacity is {replay.capacity}, less than what is played before "
+            f"learning starts ({max(replay.warmup, per_round)}): the first experience is "
+            "lost unused."
+        )

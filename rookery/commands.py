@@ -1,0 +1,168 @@
+"""The commands that need trained agents: train, and look at what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from rookery import views
+from rookery.config import Config
+from rookery.configuring import configure
+from rookery.errors import ConfigError
+from rookery.folders import new_run, seeds_of
+from rookery.games.catalog import Entry
+from rookery.monitoring.terminal import Progress
+from rookery.playing import Match, Seat, lineup, play_match
+from rookery.running import Session
+from rookery.runs import Run
+from rookery.seeds import parse_seeds, train_seeds
+
+out = Console()
+err = Console(stderr=True)
+
+
+def train(
+    game: str | None,
+    words: list[str],
+    config_file: Path | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Train one run, or several seeds of it."""
+    seeds = [word for word in words if word.startswith("seeds=")]
+    if seeds:
+        rest = [word for word in words if word not in seeds]
+        found = train_seeds(err, game, rest, config_file, folder, parse_seeds(seeds[-1]))
+        print(json.dumps(found, indent=2)) if as_json else _say_next(Path(found["run"]))
+        return
+    entry, config = configure(game, words, config_file)
+    path = new_run(folder, entry.name)
+    summary = train_one(entry, config, path, quiet=as_json)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    else:
+        _say_next(path)
+
+
+def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str, Any]:
+    """Train one run in its folder, showing how it goes; return a summary."""
+    session = Session(entry, config, path)
+    for line in session.training.warnings:
+        err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+    started = time.perf_counter()
+    with Progress(err, config, session.training.members, quiet) as progress:
+        try:
+            session.run(progress.show)
+        except KeyboardInterrupt:
+            _say_stopped(path, session.done)
+            raise
+    return {
+        "run": str(path),
+        "rounds": session.done,
+        "turns": session.done * config.turns_per_round,
+        "updates": progress.updates,
+        "seconds": time.perf_counter() - started,
+        "agents": progress.agents,
+    }
+
+
+def _say_stopped(path: Path, rounds: int) -> None:
+    said = f"stopped after {rounds} whole rounds; what was learned is in {path}."
+    err.print(said, markup=False, highlight=False, soft_wrap=True)
+    if rounds:
+        err.print(f"look at it: rookery evaluate {path}", markup=False, highlight=False)
+
+
+def _say_next(path: Path) -> None:
+    out.print(f"The run: {path}", highlight=False)
+    out.print(f"Next: rookery evaluate {path}   rookery replay {path}", highlight=False)
+
+
+def evaluate_run(path: Path, words: Sequence[str], game: str | None, as_json: bool) -> None:
+    """Compare trained agents with random and scripted players."""
+    seeds = seeds_of(path)
+    runs = [Run(p, game) for p in seeds] if seeds else [Run(path, game)]
+    found = {run.path.name: _evaluate_one(run, words, as_json) for run in runs}
+    if seeds and as_json:
+        print(
+            json.dumps(
+                {"seeds": {name: _summary(m) for name, m in found.items()}}, indent=2
+            )
+        )
+    elif as_json:
+        print(json.dumps(_summary(next(iter(found.values()))), indent=2))
+    else:
+        for name, matches in found.items():
+            if seeds:
+                out.print(f"\n[bold]{name}[/]")
+            out.print(views.matches_table(matches))
+
+
+def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Match]:
+    config = _changed(run, words)
+    lineups: dict[str, list[Seat]] = {"trained": seats_of(run)}
+    agents = [member.plan.spec for member in run.members]
+    lineups |= {name: lineup(agents, name) for name in run.entry.players}
+    episodes, matches = config.evaluate.episodes, {}
+    for label, seats in lineups.items():
+        with views.progress(err, label, episodes, quiet) as advance:
+            matches[label] = play_match(
+                run.entry, config, seats, episodes=episodes, progress=advance
+            )
+    return matches
+
+
+def seats_of(run: Run) -> list[Seat]:
+    """Return the trained agents of a run, and its scripted players, one per seat."""
+    trained = run.players()
+    return [
+        trained[member.id] if member.algorithm else member.player or "random"
+        for member in run.members
+    ]
+
+
+def _changed(run: Run, words: Sequence[str]) -> Config:
+    """Return a run's configuration with some words changed: seed, worlds, episodes."""
+    allowed = ("seed=", "worlds=", "evaluate.episodes=")
+    for word in words:
+        if not word.startswith(allowed):
+            raise ConfigError(
+                f"'{word}' cannot be changed after training: seed, worlds and "
+                "evaluate.episodes can."
+            )
+    _, config = configure(run.entry.name, words, run.path / "config.toml")
+    # Not the games it was trained in.
+    return config.model_copy(update={"seed": (config.seed + 2**61) % 2**63})
+
+
+def _summary(matches: Mapping[str, Match]) -> dict[str, Any]:
+    episodes = len(next(iter(matches.values())).episodes)
+    return {
+        "episodes": episodes,
+        "players": {label: match.summary() for label, match in matches.items()},
+    }
+
+
+def replay_run(path: Path, words: Sequence[str], game: str | None, as_json: bool) -> None:
+    """Let trained agents play one episode; leave a GIF and a recording in the run."""
+    run = Run((seeds_of(path) or [path])[0], game)
+    config = _changed(run, words)
+    match = play_match(run.entry, config, seats_of(run), episodes=1, record=True, film=1)
+    number = run.rounds_with_weights[-1]
+    views.leave_replay(out, match, run.path, f"trained-round-{number}", as_json)
+
+
+def digest(path: Path, game: str | None, as_json: bool) -> None:
+    """Print digests."""
+    found = Run(path, game).digest()
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for agent, value in found["agents"].items():
+        out.print(f"{value}  agent {agent}", highlight=False)
+    out.print(f"{found['run']}  run", highlight=False)

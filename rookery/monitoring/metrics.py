@@ -1,0 +1,83 @@
+"""What a run writes down while it goes on: one JSON object per line, and TensorBoard.
+
+metrics.jsonl      one line per round: times, and figures of every agent
+episodes.jsonl     one line per finished episode
+evaluations.jsonl  one line per evaluation
+events.jsonl       one line per start, end and whatever else happens to the run
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from torch.utils.tensorboard import SummaryWriter
+
+METRICS = "metrics.jsonl"
+EPISODES = "episodes.jsonl"
+EVALUATIONS = "evaluations.jsonl"
+EVENTS = "events.jsonl"
+
+
+class RunLog:
+    """Writes the lines of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, TextIO] = {}
+        self._board = SummaryWriter(str(folder / "tensorboard"))
+
+    def line(self, name: str, value: Mapping[str, Any]) -> None:
+        """Append one JSON object to a file of the run."""
+        if name not in self._files:
+            self._files[name] = (self._folder / name).open("a", encoding="utf-8")
+        self._files[name].write(json.dumps(value, allow_nan=False, default=_number) + "\n")
+        self._files[name].flush()
+
+    def event(self, event: str, role: str = "main", **more: Any) -> None:
+        """Write down that something happened to a process of the run."""
+        about = {"time": time.time(), "event": event, "role": role, "pid": os.getpid()}
+        self.line(EVENTS, {**about, "attempt": 1, **more})
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Show figures in TensorBoard."""
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Finish all files."""
+        for file in self._files.values():
+            file.close()
+        self._board.close()
+
+
+def _number(value: Any) -> Any:
+    """Return numpy's numbers as Python's; those that are none become null."""
+    number = value.item()
+    return number if number == number and abs(number) != float("inf") else None
+
+
+def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """Return figures that JSON can hold: what is not a number becomes null."""
+    found: dict[str, float | None] = {}
+    for name, value in figures.items():
+        number = float(value)
+        found[name] = number if abs(number) < float("inf") else None
+    return found
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines of a file; a last one that is cut off is left out."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return found

@@ -1,0 +1,192 @@
+"""Agents to test algorithms with: plans of small networks, and lives full of chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.agent_config import AgentSettings
+from rookery.algorithms.base import AgentPlan
+from rookery.memory.block import Block
+from rookery.memory.replay import ReplayReader, ReplayWriter, slots_needed
+from rookery.memory.rows import Rows
+from rookery.specs import AgentSpec, Part
+
+SEED = 7
+TURNS = 12
+"""Turns of a round."""
+WORLDS = 3
+
+PARTS = {
+    "view": Part((2, 3), np.dtype(np.uint8), scale=1 / 255),
+    "self": Part((3,), np.dtype(np.float32)),
+}
+SMALL: dict[str, Any] = {
+    "frames": 2,
+    "n_step": 2,
+    "batch_size": 8,
+    "learning_rate": 1e-2,
+    "updates_per_round": 3,
+    "network": {"width": 16, "quantiles": 4},
+    "replay": {"capacity": 90, "warmup": 8},
+    "target": {"rate": 0.1},
+    "iqn": {"acting_quantiles": 4},
+    "ppo": {"passes": 2, "minibatches": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def settings_of(**chosen: Any) -> AgentSettings:
+    """Return small settings with some chosen otherwise; groups are given as dicts."""
+    return AgentSettings.model_validate(_merged(SMALL, chosen))
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(base)
+    for name, value in over.items():
+        group = isinstance(value, Mapping) and name in base
+        found[name] = _merged(base[name], value) if group else value
+    return found
+
+
+def spec_of(number: int = 0, parts=PARTS, actions: int = 5, masked: bool = False):
+    """Return a spec with so many actions."""
+    names = tuple(f"do {i}" for i in range(actions))
+    return AgentSpec(str(number), "tester", parts, names, masked)
+
+
+def plan_of(number: int = 0, spec: AgentSpec | None = None, **chosen: Any) -> AgentPlan:
+    """Return the plan of one agent."""
+    return AgentPlan(number, spec or spec_of(number), settings_of(**chosen))
+
+
+class Life:
+    """One agent's rows, filled by chance: it dies and returns, and episodes end."""
+
+    def __init__(
+        self, plan: AgentPlan, luck: int = 0, *, worlds=WORLDS, turns=TURNS, on_policy=False
+    ) -> None:
+        settings = plan.settings
+        self.plan, self.worlds, self.turns = plan, worlds, turns
+        capacity = settings.replay.capacity
+        slots = slots_needed(capacity, worlds, turns, settings.frames)
+        block = Block.create(Rows.plan(plan.spec, worlds, slots))
+        self.rows = Rows(block)
+        block.close()  # the rows hold on to the memory
+        self._writer = ReplayWriter(self.rows)
+        self.reader = ReplayReader(
+            plan.spec.id,
+            self.rows,
+            capacity=capacity,
+            frames=settings.frames,
+            n_step=1 if on_policy else settings.n_step,
+            discount=settings.discount,
+            discount_per=settings.discount_per,
+        )
+        self.turn = 0
+        self._chance = np.random.default_rng((luck, plan.number))
+        self._age = np.zeros(worlds, np.int64)
+        self._closing = np.zeros(worlds, bool)
+
+    def live(self, *, unhappy: bool = False, tamper: int = 0) -> None:
+        """Play a round and let the reader take it in.
+
+        Args:
+            unhappy: whether all rewards are NaN.
+            tamper: alters what is written where the agent is out.
+        """
+        for _ in range(self.turns):
+            self._live_turn(unhappy, tamper)
+        self.reader.take_in(self.turn)
+
+    @property
+    def first(self) -> int:
+        """The first turn of the newest round."""
+        return self.turn - self.turns
+
+    def _live_turn(self, unhappy: bool, tamper: int) -> None:
+        chance, worlds, spec = self._chance, self.worlds, self.plan.spec
+        active = (chance.random(worlds) < 0.85) & ~self._closing
+        parts = {name: _seen(chance, part, worlds) for name, part in spec.parts.items()}
+        legal = chance.random((worlds, spec.num_actions)) < 0.6
+        legal[np.arange(worlds), chance.integers(spec.num_actions, size=worlds)] = True
+        wishes = np.where(legal | (not spec.masked), chance.random(legal.shape), -1)
+        actions, chances = wishes.argmax(axis=1), chance.uniform(0.1, 1, worlds)
+        rewards = chance.normal(size=worlds) * ~self._closing
+        ends = (chance.random(worlds) < 0.1) & ~self._closing
+        terminated = ends & (chance.random(worlds) < 0.5)
+        if tamper:
+            out = ~active & ~self._closing
+            parts["self"][out] += tamper
+            actions[out], chances[out] = 0, 1.0
+            legal[out] = True
+        self._writer.see(
+            self.turn, parts, active, legal if spec.masked else None, self._age
+        )
+        self._writer.act(self.turn, actions, chances, 0)
+        rewards = np.full(worlds, np.nan) if unhappy else rewards
+        self._writer.get(self.turn, rewards, terminated, ends & ~terminated)
+        self._age = np.where(self._closing, 0, self._age + 1)
+        self._closing = ends
+        self.turn += 1
+
+
+def _seen(chance: np.random.Generator, part: Part, worlds: int):
+    shape = (worlds, *part.shape)
+    if part.dtype.kind == "f":
+        return chance.normal(size=shape).astype(part.dtype)
+    return chance.integers(0, 200, size=shape).astype(part.dtype)
+
+
+class Crew:
+    """A group of agents with their lives, trained by one rule."""
+
+    def __init__(self, algorithm, plans, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
+        luck = luck or [0] * len(plans)
+        on_policy = algorithm.rule.on_policy
+        self.lives = [
+            Life(plan, one, worlds=worlds, on_policy=on_policy)
+            for plan, one in zip(plans, luck, strict=True)
+        ]
+        self.rule = algorithm.rule(plans, seed)
+        self.rule.load([self.rule.initial(plan) for plan in plans])
+        self.round = 0
+
+    def train(self, rounds=1, unhappy=(), tamper=0):
+        """Live and learn some rounds; return the metrics of the last."""
+        for _ in range(rounds):
+            for i, life in enumerate(self.lives):
+                life.live(unhappy=i in unhappy, tamper=tamper)
+            metrics = self.learn()
+        return metrics
+
+    def learn(self, first=None):
+        """Learn a round from what was lived; rows from turn `first` on are new."""
+        self.round += 1
+        readers = [life.reader for life in self.lives]
+        first = self.lives[0].first if first is None else first
+        return self.rule.learn(readers, self.round, first)
+
+    @property
+    def states(self):
+        """Copies of all agents' states."""
+        return [
+            {name: np.array(array) for name, array in state.items()}
+            for state in self.rule.save()
+        ]
+
+
+def same_bits(one, other) -> bool:
+    """Whether two states, or any two mappings of arrays, are the same to the last bit."""
+    return one.keys() == other.keys() and all(
+        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes()
+        for name in one
+    )

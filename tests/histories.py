@@ -1,0 +1,243 @@
+"""What an agent lived through, as plain lists, and replays written from it.
+
+Everything here is slow and plain on purpose: it is what the fast code is compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from rookery.memory.block import Block
+from rookery.memory.replay import ReplayReader, ReplayWriter, slots_needed
+from rookery.memory.rows import Rows
+from rookery.specs import AgentSpec, Part
+
+SPEC = AgentSpec(
+    id="magpie",
+    role="bird",
+    parts={
+        "view": Part((2, 2), np.dtype(np.uint16)),
+        "self": Part((1,), np.dtype(np.float32)),
+    },
+    actions=("left", "stay", "right"),
+    masked=True,
+)
+ENDS = [(True, False), (False, True), (True, True)]  # terminated, truncated
+
+
+class Row(NamedTuple):
+    age: int
+    active: bool = False
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+    @property
+    def ends(self) -> bool:
+        return self.terminated or self.truncated
+
+
+class Step(NamedTuple):
+    closes: int
+    returns: float
+    discount: float
+
+
+def episode(life: list[tuple[bool, float]], end: tuple[bool, bool], after: int = 0):
+    """Return an agent's rows of one episode.
+
+    Args:
+        life: whether it was active, and its reward, turn by turn.
+        end: terminated and truncated, in the last of these turns.
+        after: turns that its world goes on without it.
+    """
+    rows = [Row(age, active, reward) for age, (active, reward) in enumerate(life)]
+    rows[-1] = rows[-1]._replace(terminated=end[0], truncated=end[1])
+    return rows + [Row(len(rows) + i) for i in range(after + 1)]  # the last one closes
+
+
+def decoded(data: bytes) -> list[Row]:
+    """Return a row for each byte: who is out, joins late, ends while out, ends early.
+
+    About one byte in five ends an episode, and up to two rows follow before it closes.
+    """
+    rows: list[Row] = []
+    age = idle = 0
+    for byte in data:
+        if idle:
+            rows.append(Row(age))
+            age, idle = (age + 1, idle - 1) if idle > 1 else (0, 0)
+            continue
+        row = Row(age, byte % 4 != 0, float(byte // 4 % 8 - 3))
+        age += 1
+        if byte >= 208:
+            terminated, truncated = ENDS[byte % 3]
+            row = row._replace(terminated=terminated, truncated=truncated)
+            idle = byte // 16 - 12
+        rows.append(row)
+    return rows
+
+
+@st.composite
+def histories(draw, max_turns: int = 40, max_worlds: int = 3) -> list[list[Row]]:
+    """Return the rows of some worlds; the last episode is cut off anywhere."""
+    turns = draw(st.integers(1, max_turns))
+    worlds = draw(st.integers(1, max_worlds))
+    data = draw(st.binary(min_size=turns * worlds, max_size=turns * worlds))
+    return [decoded(data[world::worlds]) for world in range(worlds)]
+
+
+def repeat(several: list[list[Row]], turns: int) -> list[Row]:
+    """Return so many rows of episodes, over and over."""
+    once = [row for rows in several for row in rows]
+    return (once * (turns // len(once) + 1))[:turns]
+
+
+def step_at(
+    rows: list[Row], opens: int, n_step: int, discount: float, per_step: bool = False
+) -> Step | None:
+    """Return the step that opens in a row, walking on row by row; None if none closes."""
+    if not rows[opens].active:
+        return None
+    total, own_steps = 0.0, 0
+    for here in range(opens, len(rows)):
+        elapsed = own_steps if per_step else here - opens
+        if here > opens and rows[here].active:
+            own_steps += 1
+            elapsed = own_steps if per_step else here - opens
+            if own_steps == n_step:
+                return Step(here, total, discount**elapsed)
+        total += discount**elapsed * rows[here].reward
+        if rows[here].ends:
+            if here + 1 == len(rows):
+                return None
+            elapsed = own_steps + 1 if per_step else here + 1 - opens
+            return Step(
+                here + 1, total, 0.0 if rows[here].terminated else discount**elapsed
+            )
+    return None
+
+
+def seen_in(turn: int, world: int, worlds: int) -> dict[str, np.ndarray]:
+    """Return what the agent saw in a row: no two rows alike, and none zero."""
+    number = 1 + turn * worlds + world
+    view = np.full((2, 2), number, np.uint16)
+    return {"view": view, "self": np.full((1,), number / 8, np.float32)}
+
+
+def stacked(rows: list[Row], turn: int, world: int, worlds: int, frames: int):
+    """Return what it saw with the rows before, oldest first, one by one."""
+    found = []
+    for back in reversed(range(frames)):
+        if back <= rows[turn].age:
+            found.append(seen_in(turn - back, world, worlds))
+        else:
+            shapes = seen_in(turn, world, worlds)
+            found.append({name: np.zeros_like(part) for name, part in shapes.items()})
+    return {name: np.stack([parts[name] for parts in found]) for name in SPEC.parts}
+
+
+def legal_in(turn: int, world: int) -> list[bool]:
+    return [(turn + world) % 2 == 0, True, turn % 3 == 0]
+
+
+@dataclass
+class Replay:
+    """A history on its way through rows in a block."""
+
+    worlds: list[list[Row]]
+    capacity: int = 1000
+    frames: int = 3
+    n_step: int = 1
+    discount: float = 0.5
+    discount_per: str = "turn"
+    turns_per_round: int = 5
+    slots: int = 0
+
+    def __post_init__(self) -> None:
+        self.slots = self.slots or slots_needed(
+            self.capacity, len(self.worlds), self.turns_per_round, self.frames
+        )
+        self.rows = Rows(Block.create(Rows.plan(SPEC, len(self.worlds), self.slots)))
+        self.writer = ReplayWriter(self.rows)
+        self.written = 0
+
+    @property
+    def turns(self) -> int:
+        return len(self.worlds[0])
+
+    @property
+    def window(self) -> int:
+        return -(-self.capacity // len(self.worlds))
+
+    def write(self, border: int) -> None:
+        """Write the rows of all turns before a border that are not written yet."""
+        for turn in range(self.written, border):
+            self.write_turn(turn)
+        self.written = max(self.written, border)
+
+    def write_turn(self, turn: int) -> None:
+        count = len(self.worlds)
+        rows = [world[turn] for world in self.worlds]
+        seen = [seen_in(turn, world, count) for world in range(count)]
+        parts = {name: np.stack([one[name] for one in seen]) for name in SPEC.parts}
+        active, rewards, terminated, truncated, age = (
+            np.array([getattr(row, name) for row in rows])
+            for name in ("active", "reward", "terminated", "truncated", "age")
+        )
+        legal = np.array([legal_in(turn, world) for world in range(count)])
+        self.writer.see(turn, parts, active, legal, age)
+        self.writer.act(turn, np.arange(count) % 3, 0.25, turn // self.turns_per_round)
+        self.writer.get(turn, rewards, terminated, truncated)
+
+    def reader(self, border: int | None = None) -> ReplayReader:
+        """Return a new reader; with a border, it has taken in everything up to it."""
+        reader = ReplayReader(
+            SPEC.id,
+            self.rows,
+            capacity=self.capacity,
+            frames=self.frames,
+            n_step=self.n_step,
+            discount=self.discount,
+            discount_per=self.discount_per,
+        )
+        if border is not None:
+            reader.take_in(border)
+        return reader
+
+    def step(self, turn: int, world: int, border: int) -> Step | None:
+        """Return the step that opened there, as known at a border."""
+        rows = self.worlds[world][:border]
+        return step_at(rows, turn, self.n_step, self.discount, self.discount_per == "step")
+
+    def usable(self, border: int) -> list[int]:
+        """Return the steps that can be learned from at a border, one by one."""
+        count = len(self.worlds)
+        return [
+            turn * count + world
+            for turn in range(max(0, border - self.window), border)
+            for world in range(count)
+            if self.step(turn, world, border) is not None
+        ]
+
+
+def endless(turns: int, worlds: int = 1, reward: float = 1.0) -> list[list[Row]]:
+    """Return worlds in which the agent is active in every turn of one long episode."""
+    return [[Row(age, True, reward) for age in range(turns)] for _ in range(worlds)]
+
+
+def many_episodes(turns: int, worlds: int = 2) -> list[list[Row]]:
+    """Return worlds with short episodes, being out, and ends of every kind."""
+    kinds = [
+        episode([(True, 1.0), (False, 2.0), (True, -1.0), (True, 3.0)], (False, True)),
+        episode([(True, 2.0)], (True, False), after=2),
+        episode([(False, 0.0), (True, 1.0), (True, 1.0), (False, -2.0)], (True, False)),
+        episode([(True, float(i % 3)) for i in range(9)], (False, True), after=1),
+    ]
+    return [
+        repeat(kinds[world % 4 :] + kinds[: world % 4], turns) for world in range(worlds)
+    ]

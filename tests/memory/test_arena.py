@@ -1,0 +1,153 @@
+"""The arena: all memory of a run, known in size before any of it is had."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rookery.memory.arena import COMMIT, GATE, SNAPSHOT, AgentMemory, Arena
+from rookery.memory.block import Block, MemoryRefused
+from rookery.memory.rows import row_dtype
+from rookery.specs import AgentSpec, Part
+
+WORLDS, SLOTS = 3, 10
+LEARNER = AgentSpec("a", "bird", {"view": Part((2,), np.dtype(np.uint8))}, ("x", "y"))
+SCRIPTED = AgentSpec("b", "bird", {"far": Part((9,), np.dtype(np.float32))}, ("x",))
+
+
+def plan() -> Arena:
+    weights = {"weights": ((5,), np.float32)}
+    return Arena(
+        WORLDS,
+        [AgentMemory(LEARNER, SLOTS, weights), AgentMemory(SCRIPTED, 4, None)],
+        {"turn": ((1,), np.int64)},
+    )
+
+
+@pytest.fixture
+def arena() -> Iterator[Arena]:
+    made = plan()
+    made.allocate()
+    yield made
+    made.close()
+
+
+def descriptors() -> set[str]:
+    gc.collect()
+    return set(os.listdir("/proc/self/fd"))
+
+
+def test_the_size_is_known_before_anything_is_allocated():
+    before = descriptors()
+
+    size = plan().bytes
+
+    rows = SLOTS * row_dtype(LEARNER, WORLDS).itemsize
+    assert size >= rows + 4 * row_dtype(SCRIPTED, WORLDS).itemsize + 2 * 5 * 4
+    assert size % 64 == 0
+    assert descriptors() == before
+
+
+def test_what_is_allocated_is_what_was_planned(monkeypatch):
+    made = []
+    create = Block.create
+    monkeypatch.setattr(Block, "create", lambda plan: made.append(create(plan)) or made[-1])
+    arena = plan()
+
+    arena.allocate()
+
+    assert sum(os.fstat(block.descriptor).st_size for block in made) == arena.bytes
+    arena.close()
+
+
+def test_rows_have_the_agents_own_slots_and_parts(arena):
+    assert arena.rows("a").slots == SLOTS
+    assert arena.rows("a").parts["view"].shape == (SLOTS, WORLDS, 2)
+    assert arena.rows("b").slots == 4
+    assert arena.rows("b").parts["far"].shape == (4, WORLDS, 9)
+
+
+def test_everybody_who_asks_gets_the_same_rows(arena):
+    arena.rows("a").columns["reward"][3, 1] = 2.5
+
+    assert arena.rows("a").columns["reward"][3, 1] == 2.5
+    assert not arena.rows("b").columns["reward"].any()
+
+
+def test_an_agent_with_a_state_has_a_version_word(arena):
+    arena.states("a").publish(4, {"weights": np.arange(5)})
+
+    assert arena.words.load("version a") == 5
+    assert arena.states("a").version == 4
+    assert arena.states("a").read(4)["weights"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_agent_without_a_state_has_no_version_word(arena):
+    with pytest.raises(KeyError, match="version b"):
+        arena.words.load("version b")
+
+
+def test_snapshots_are_versions_by_border(arena):
+    arena.snapshots().publish(2, {"turn": np.array([100])})
+
+    assert arena.words.load(SNAPSHOT) == 3
+    assert arena.snapshots().read(2)["turn"].tolist() == [100]
+
+
+def test_words_start_at_nothing(arena):
+    assert [arena.words.load(name) for name in (COMMIT, GATE, SNAPSHOT)] == [0, 0, 0]
+    assert arena.words.load("version a") == 0
+
+
+@pytest.mark.shows("B14")
+def test_a_run_leaves_no_name_and_no_descriptor_behind():
+    descriptors_before, names_before = descriptors(), os.listdir("/dev/shm")
+    arena = plan()
+    arena.allocate()
+    named = os.listdir("/dev/shm")
+
+    arena.close()
+    del arena
+
+    assert named == names_before
+    assert os.listdir("/dev/shm") == names_before
+    assert descriptors() == descriptors_before
+
+
+def test_memory_refused_half_way_gives_back_what_was_had(monkeypatch):
+    create, made = Block.create, []
+
+    def refuse_the_third(plan):
+        if len(made) == 2:
+            raise MemoryRefused("enough")
+        made.append(None)
+        return create(plan)
+
+    monkeypatch.setattr(Block, "create", refuse_the_third)
+    before = descriptors()
+
+    with pytest.raises(MemoryRefused, match="enough"):
+        plan().allocate()
+
+    assert descriptors() == before
+
+
+def test_more_than_the_machine_has_in_all_is_refused_before_it_is_tried(monkeypatch):
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    slots = int(0.6 * machine) // row_dtype(LEARNER, WORLDS).itemsize
+    others = replace(LEARNER, id="c")
+    arena = Arena(
+        WORLDS, [AgentMemory(spec, slots, None) for spec in (LEARNER, others)], {}
+    )
+    tried = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda *about: tried.append(about))
+
+    with pytest.raises(MemoryRefused, match="cannot be had"):
+        arena.allocate()
+
+    assert tried == []
