@@ -11,27 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rookery.errors import ConfigError, GameError, PlayerError, RookeryError
+    from rookery.library import Crossplay, crossplay, train
     from rookery.playing import Match, play
     from rookery.recordings import Recording
+    from rookery.runs import Run
+    from rookery.trained import TrainedAgent
 
 __all__ = [
     "ConfigError",
+    "Crossplay",
     "GameError",
     "Match",
     "PlayerError",
     "Recording",
     "RookeryError",
+    "Run",
+    "TrainedAgent",
+    "crossplay",
     "play",
+    "train",
 ]
 
 _HOMES = {
     "ConfigError": "errors",
+    "Crossplay": "library",
     "GameError": "errors",
     "Match": "playing",
     "PlayerError": "errors",
     "Recording": "recordings",
     "RookeryError": "errors",
+    "Run": "runs",
+    "TrainedAgent": "trained",
+    "crossplay": "library",
     "play": "playing",
+    "train": "library",
 }
 
 

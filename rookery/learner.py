@@ -42,7 +42,7 @@ class Learner:
         self._groups = [_Group(members, arena, seed) for members in groups]
 
     def begin(self) -> None:
-        """Publish every agent's first state: version 0."""
+        """Take every agent's first state: version 0."""
         for group in self._groups:
             group.begin()
 
@@ -68,8 +68,6 @@ class _Group:
         self._states = [arena.states(member.id) for member in members]
 
     def begin(self) -> None:
-        for member, states in zip(self._members, self._states, strict=True):
-            states.publish(0, self._rule.initial(member.plan))
         self._rule.load([states.read(0) for states in self._states])
 
     def learn(self, number: int, border: int, turns: int) -> dict[str, Metrics]:

@@ -16,7 +16,8 @@ from rookery.checkpoints import save_checkpoint, write_whole
 from rookery.config import Config
 from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
-from rookery.playing import Match, Seat, play_match
+from rookery.origins import origins_of
+from rookery.playing import Match, Seat, agents_of, play_match
 from rookery.toml import write_config
 from rookery.trained import TrainedAgent
 from rookery.training import Round, Training
@@ -30,7 +31,8 @@ class Session:
 
     def __init__(self, entry: Entry, config: Config, folder: Path) -> None:
         self.entry, self.config, self.folder = entry, config, folder
-        self.training = Training(entry, config)
+        origins = origins_of(config, agents_of(entry, config))
+        self.training = Training(entry, config, origins)
         write_config(config, folder / "config.toml")
         self.log = RunLog(folder)
         self.done = 0

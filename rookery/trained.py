@@ -34,6 +34,8 @@ class TrainedAgent:
     ) -> None:
         assert member.algorithm is not None
         self.member, self.exploration = member, exploration
+        self.named = dict(weights)
+        """Its weights by name, without padding."""
         self.__name__ = name
         self.weights = member.algorithm.rule.flat_weights(member.plan, weights)
         self._alone: TrainedPlayer | None = None

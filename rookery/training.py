@@ -10,7 +10,7 @@ learned while round k is played. So the result does not depend on who does it wh
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -47,8 +47,12 @@ class Round:
 class Training:
     """A run in one process."""
 
-    def __init__(self, entry: Entry, config: Config) -> None:
+    def __init__(
+        self, entry: Entry, config: Config, origins: Mapping[str, Mapping[str, Array]] = {}
+    ) -> None:
         torch.set_num_threads(1)
+        self._origins = origins
+        """Named weights that agents start with, by id, where they are not their own."""
         self.config = config
         self.game = Guarded(
             entry.build(config.game.settings, config.worlds, config.seed), entry.name
@@ -79,8 +83,10 @@ class Training:
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn, round by round."""
+        for member in self.members:
+            if member.algorithm is not None:
+                self.arena.states(member.id).publish(0, self.first_state(member))
         self.learner.begin()
-        self._begin_frozen()
         lag = 1 if self.config.schedule == "pipelined" else 0
         for number in range(1, self.config.rounds + 1):
             started = time.perf_counter()
@@ -88,12 +94,16 @@ class Training:
             learned = self.learner.learn_round(number, number - lag)
             yield Round(number, played, learned, time.perf_counter() - started)
 
-    def _begin_frozen(self) -> None:
-        """Publish the only version of agents that act but do not learn."""
-        for member in self.members:
-            if member.algorithm is not None and not member.learns:
-                state = self._rules[member.id].initial(member.plan)
-                self.arena.states(member.id).publish(0, state)
+    def first_state(self, member: Member) -> dict[str, Array]:
+        """Return the state an agent starts with: its own, or one trained elsewhere."""
+        rule = self._rules[member.id]
+        state = rule.initial(member.plan)
+        if member.id in self._origins:
+            weights = type(rule).flat_weights(member.plan, self._origins[member.id])
+            state |= {"weights": weights}
+            if "target" in state:
+                state["target"] = weights
+        return state
 
     def weights(self, version: int) -> dict[int, Array]:
         """Return the weights of a version, by agent number."""

@@ -5,6 +5,7 @@ Everything here is slow and plain on purpose: it is what the fast code is compar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -100,26 +101,26 @@ def repeat(several: list[list[Row]], turns: int) -> list[Row]:
 def step_at(
     rows: list[Row], opens: int, n_step: int, discount: float, per_step: bool = False
 ) -> Step | None:
-    """Return the step that opens in a row, walking on row by row; None if none closes."""
+    """Return the step that opens in a row, walking on row by row.
+
+    None if none opens there, or it has not closed by the last row.
+    """
     if not rows[opens].active:
         return None
     total, own_steps = 0.0, 0
     for here in range(opens, len(rows)):
         elapsed = own_steps if per_step else here - opens
-        if here > opens and rows[here].active:
-            own_steps += 1
-            elapsed = own_steps if per_step else here - opens
-            if own_steps == n_step:
-                return Step(here, total, discount**elapsed)
         total += discount**elapsed * rows[here].reward
+        after = here + 1
+        if after == len(rows):
+            return None
+        own_steps += rows[after].active or rows[here].ends
+        value = discount ** (own_steps if per_step else after - opens)
         if rows[here].ends:
-            if here + 1 == len(rows):
-                return None
-            elapsed = own_steps + 1 if per_step else here + 1 - opens
-            return Step(
-                here + 1, total, 0.0 if rows[here].terminated else discount**elapsed
-            )
-    return None
+            return Step(after, total, 0.0 if rows[here].terminated else value)
+        if own_steps == n_step:
+            return Step(after, total, value)
+    raise AssertionError("the loop returns")
 
 
 def seen_in(turn: int, world: int, worlds: int) -> dict[str, np.ndarray]:
@@ -157,6 +158,7 @@ class Replay:
     discount_per: str = "turn"
     turns_per_round: int = 5
     slots: int = 0
+    shape_rewards: Callable[[np.ndarray], np.ndarray] = lambda rewards: rewards
 
     def __post_init__(self) -> None:
         self.slots = self.slots or slots_needed(
@@ -204,6 +206,7 @@ class Replay:
             n_step=self.n_step,
             discount=self.discount,
             discount_per=self.discount_per,
+            shape_rewards=self.shape_rewards,
         )
         if border is not None:
             reader.take_in(border)

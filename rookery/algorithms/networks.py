@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.errors import ConfigError
 from rookery.seeding import Stream
 from rookery.specs import AgentSpec, Array
 
@@ -82,6 +83,12 @@ class Parameters:
         """Return the flat vector of one agent's parameters without padding."""
         flat = np.zeros(self.size, np.float32)
         for name, view in self.real(flat).items():
+            if name not in real or real[name].shape != view.shape:
+                found = real[name].shape if name in real else "nothing"
+                raise ConfigError(
+                    f"weights '{name}' are {found}, expected {view.shape}: the network "
+                    "they were trained with has another shape; use the same settings."
+                )
             view[...] = real[name]
         return flat
 

@@ -298,12 +298,15 @@ def test_batches_are_those_of_plain_lists(worlds, capacity, frames, n_step):
 
 
 def test_rewards_are_shaped_before_they_are_summed():
-    replay = Replay(endless(4, reward=8.0), n_step=2, discount=0.5)
+    replay = Replay(
+        endless(4, reward=8.0),
+        n_step=2,
+        discount=0.5,
+        shape_rewards=lambda rewards: np.clip(rewards, -1, 1),
+    )
     replay.write(4)
-    reader = replay.reader()
-    reader._shape_rewards = lambda rewards: np.clip(rewards, -1, 1)
 
-    reader.take_in(4)
+    reader = replay.reader(4)
 
     assert reader.batch(reader.usable).returns.tolist() == [1.5, 1.5]
 
