@@ -127,12 +127,12 @@ class AgentSettings(Settings):
     algorithm: str = Field(
         "iqn", description="How it learns: iqn, ppo, or ./file.py:Class of one's own."
     )
-    frames: int = Field(3, ge=1, le=64, description="Rows of the past it sees at once.")
+    frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
     n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
     batch_size: int = Field(64, ge=1, le=65_536, description="Steps in a batch.")
     learning_rate: float = Field(5e-4, gt=0, le=1, description="Step size of Adam.")
     discount: float = Field(
-        0.97, ge=0, le=1, description="What a reward one turn later counts."
+        0.99, ge=0, le=1, description="What a reward one turn later counts."
     )
     discount_per: Literal["turn", "step"] = Field(
         "turn", description="Whether the discount counts turns, or the agent's own steps."

@@ -21,6 +21,7 @@ from rookery.training import Round
 
 def train(
     game: str,
+    /,
     *,
     run: str | Path | None = None,
     show: Callable[[Round], None] = lambda one: None,
@@ -35,8 +36,7 @@ def train(
         **settings: as on the command line: `rounds=300`, `agents={1: {…}}`,
             `game={"agents": 4}`, or dotted in a mapping: `**{"replay.capacity": 50_000}`.
     """
-    own = {"game": settings.pop("game")} if "game" in settings else {}
-    entry, config = configure(game, settings={**settings, **own})
+    entry, config = configure(game, settings=settings)
     path = new_run(Path(run) if run is not None else None, entry.name)
     session = Session(entry, config, path)
     session.run(show)

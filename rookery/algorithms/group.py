@@ -151,7 +151,7 @@ class Group:
         self.counters[active & ~sound, STOPPED] = 1
         active = active & sound
         self.counters[active, UPDATES] += 1
-        counts = self.counters[:, UPDATES]
+        counts = np.maximum(self.counters[:, UPDATES], 1)
         rates = [
             learning_rate(plan.settings.learning_rate, plan.settings.rate, int(count) - 1)
             for plan, count in zip(self.plans, counts, strict=True)
@@ -163,7 +163,7 @@ class Group:
             dict(zip(self.weights, gradients, strict=True)),
             factors=clip_factors(norms, self._limits),
             rates=torch.tensor(rates),
-            counts=torch.from_numpy(np.maximum(counts, 1)),
+            counts=torch.from_numpy(counts),
             active=torch.from_numpy(active),
         )
         self._follow(active)

@@ -19,7 +19,7 @@ import rookery.games
 from rookery.errors import ConfigError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
-from rookery.games.loading import load_object
+from rookery.loading import load_object
 from rookery.players.base import RandomPlayer
 from rookery.settings import Settings
 

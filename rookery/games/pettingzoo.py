@@ -20,7 +20,7 @@ import numpy as np
 
 from rookery.errors import ConfigError, GameError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.games.loading import attribute, load_module
+from rookery.loading import attribute, load_module
 from rookery.games.zoo.keywords import (
     RENDER_MODE,
     Keywords,

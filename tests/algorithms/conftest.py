@@ -96,15 +96,22 @@ class Life:
         self._age = np.zeros(worlds, np.int64)
         self._closing = np.zeros(worlds, bool)
 
-    def live(self, *, unhappy: bool = False, tamper: int = 0) -> None:
+    def live(
+        self,
+        *,
+        unhappy: bool = False,
+        tamper: int = 0,
+        closing_legal: bool | None = None,
+    ) -> None:
         """Play a round and let the reader take it in.
 
         Args:
             unhappy: whether all rewards are NaN.
             tamper: alters what is written where the agent is out.
+            closing_legal: whether all or no actions are legal in closing rows.
         """
         for _ in range(self.turns):
-            self._live_turn(unhappy, tamper)
+            self._live_turn(unhappy, tamper, closing_legal)
         self.reader.take_in(self.turn)
 
     @property
@@ -112,7 +119,7 @@ class Life:
         """The first turn of the newest round."""
         return self.turn - self.turns
 
-    def _live_turn(self, unhappy: bool, tamper: int) -> None:
+    def _live_turn(self, unhappy: bool, tamper: int, closing_legal: bool | None) -> None:
         chance, worlds, spec = self._chance, self.worlds, self.plan.spec
         active = (chance.random(worlds) < 0.85) & ~self._closing
         parts = {name: _seen(chance, part, worlds) for name, part in spec.parts.items()}
@@ -128,6 +135,8 @@ class Life:
             parts["self"][out] += tamper
             actions[out], chances[out] = 0, 1.0
             legal[out] = True
+        if closing_legal is not None:
+            legal[self._closing] = closing_legal
         self._writer.see(
             self.turn, parts, active, legal if spec.masked else None, self._age
         )
@@ -160,11 +169,11 @@ class Crew:
         self.rule.load([self.rule.initial(plan) for plan in plans])
         self.round = 0
 
-    def train(self, rounds=1, unhappy=(), tamper=0):
+    def train(self, rounds=1, unhappy=(), **about):
         """Live and learn some rounds; return the metrics of the last."""
         for _ in range(rounds):
             for i, life in enumerate(self.lives):
-                life.live(unhappy=i in unhappy, tamper=tamper)
+                life.live(unhappy=i in unhappy, **about)
             metrics = self.learn()
         return metrics
 
@@ -187,6 +196,5 @@ class Crew:
 def same_bits(one, other) -> bool:
     """Whether two states, or any two mappings of arrays, are the same to the last bit."""
     return one.keys() == other.keys() and all(
-        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes()
-        for name in one
+        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() for name in one
     )

@@ -183,6 +183,22 @@ def test_midpoints_lie_in_the_middle_of_equal_parts():
     assert found.tolist() == [[[0.125, 0.375, 0.625, 0.875]]] * 2
 
 
+@pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
+@pytest.mark.parametrize("narrow", ["width", "observation"])
+def test_a_network_may_be_one_number_narrow(algorithm, narrow):
+    parts = {"self": Part((1,), np.dtype(np.float32))}
+    plan = (
+        plan_of(network={"width": 1})
+        if narrow == "width"
+        else plan_of(spec=spec_of(parts=parts), frames=1)
+    )
+    crew = Crew(algorithm, [plan])
+
+    (metrics,) = crew.train()
+
+    assert metrics["updates"] > 0
+
+
 # First weights.
 
 
@@ -441,4 +457,6 @@ def test_a_state_has_the_shapes_that_were_planned(algorithm):
     planned = algorithm.rule.shapes(plan_of(0, **chosen), crew.lives[0].rows.slots, WORLDS)
 
     found = {name: (array.shape, array.dtype) for name, array in crew.states[0].items()}
-    assert found == {name: (shape, np.dtype(kind)) for name, (shape, kind) in planned.items()}
+    assert found == {
+        name: (shape, np.dtype(kind)) for name, (shape, kind) in planned.items()
+    }

@@ -139,9 +139,7 @@ class PlainPpo:
         loss = total / len(steps)
         self.optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(
-            self.weights.values(), self.settings.gradient.clip
-        )
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), self.settings.gradient.clip)
         self.optimizer.step()
         return loss.item()
 
@@ -236,7 +234,23 @@ def test_a_round_without_steps_changes_nothing():
     assert same_bits(crew.states[0], before)
 
 
-def test_standardised_rewards_are_divided_by_their_spread():
+def test_metrics_tell_of_the_steps_and_not_of_unused_places():
+    plan = plan_of(ppo={"passes": 1, "minibatches": 1})
+    crew = Crew(PPO, [plan])
+    real = crew.rule.network.parameters.real(crew.states[0]["weights"])
+    plain = PlainPpo(plan, real)
+
+    (metrics,) = crew.train()
+
+    steps = plain_steps(crew.lives[0], 0)
+    plain.judge(steps)
+    wrong = np.mean([abs(step.raw) for step in steps])
+    values = np.mean([step.target - step.raw for step in steps])
+    assert metrics["td_error"] == pytest.approx(wrong, rel=1e-3)
+    assert metrics["q_value"] == pytest.approx(values, rel=1e-3)
+
+
+def test_standardising_rewards_makes_a_difference_to_ppo_too():
     calm = Crew(PPO, [plan_of(reward={"standardise": True})])
     plain = Crew(PPO, [plan_of()])
 
@@ -334,7 +348,9 @@ def test_actions_are_taken_as_often_as_their_probabilities_say():
     moment = moment_of(plan, 1)
     (chances,) = chances_of(plan, weights[0], moment, policy)
     worlds = 4_000
-    moment.seen = [{name: np.repeat(a, worlds, axis=0) for name, a in moment.seen[0].items()}]
+    moment.seen = [
+        {name: np.repeat(a, worlds, axis=0) for name, a in moment.seen[0].items()}
+    ]
     moment.draws = np.random.default_rng(0).random((1, worlds, 2))
 
     actions = policy.act(moment).actions[0]
@@ -354,7 +370,9 @@ def test_the_smallest_and_the_largest_draw_take_the_first_and_last_action(draw, 
     assert set(actions.tolist()) == {0 if expected == "first" else 4}
 
 
-@pytest.mark.parametrize("draw", [None, 0.0, 1 - 2**-32], ids=["any", "smallest", "largest"])
+@pytest.mark.parametrize(
+    "draw", [None, 0.0, 1 - 2**-32], ids=["any", "smallest", "largest"]
+)
 @pytest.mark.parametrize("exploration", [0.0, 1.0])
 def test_illegal_actions_are_never_taken(draw, exploration):
     plan = plan_of(spec=spec_of(masked=True))

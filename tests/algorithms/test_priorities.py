@@ -283,6 +283,18 @@ def test_a_step_without_error_can_still_be_drawn():
     assert tree.leaves[0] > 0
 
 
+def test_an_error_that_is_no_number_changes_no_weight():
+    """Its agent is stopped, and publishes its last good state."""
+    tree = Priorities(ReplayConfig(exponent=1.0), Shelf(4))
+    tree.update(np.arange(3), np.array([1.0, 2.0, 4.0]))
+    before = tree._tree.copy()
+
+    tree.update(np.array([0, 2]), np.array([np.nan, np.inf]))
+
+    np.testing.assert_array_equal(tree._tree, before)
+    assert tree.largest == pytest.approx(4 + SMALLEST)
+
+
 # Rounds.
 
 

@@ -30,7 +30,9 @@ from rookery.algorithms.schedules import epsilon, learning_rate
     ids=["constant", "warm-up", "linear", "cosine", "linear after warm-up"],
 )
 def test_learning_rates_by_hand(settings, rates):
-    found = {update: learning_rate(2e-3, RateConfig(**settings), update) for update in rates}
+    found = {
+        update: learning_rate(2e-3, RateConfig(**settings), update) for update in rates
+    }
 
     assert found == pytest.approx({update: 2e-3 * rate for update, rate in rates.items()})
 

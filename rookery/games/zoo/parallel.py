@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import GameError
-from rookery.games.loading import one_line
+from rookery.loading import one_line
 from rookery.games.zoo.seats import Seat
 from rookery.specs import Array
 

@@ -1,7 +1,7 @@
 """Users' own code by path: a module, a file, or one thing inside of them.
 
-Used wherever a game comes from outside: `./mygame.py:Zap`, `mpe2.simple_spread_v3`,
-`package.module:function`. Whatever is wrong with such a path is a `ConfigError` of one
+Used wherever a game or an algorithm comes from outside: `./mygame.py:Zap`,
+`mpe2.simple_spread_v3`, `package.module:function`. Whatever is wrong with such a path is a `ConfigError` of one
 line, because the user can put it right.
 """
 
@@ -93,7 +93,7 @@ def _load_file(path: Path) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         raise ConfigError(
-            f"'{path}' could not be imported{_line_in(full, error)}: {one_line(error)}"
+            f"'{path}' could not be imported{line_in(full, error)}: {one_line(error)}"
         ) from error
     return module
 
@@ -104,7 +104,8 @@ def _module_name(full: Path) -> str:
     return f"rookery_file_{full.stem}_{digest.hexdigest()[:12]}"
 
 
-def _line_in(full: Path, error: BaseException) -> str:
+def line_in(full: Path, error: BaseException) -> str:
+    """Return ' (line 12)', the last line of a file on the way to an error, or nothing."""
     if isinstance(error, SyntaxError):
         return f" (line {error.lineno})"
     lines = []

@@ -1,0 +1,223 @@
+"""How fast experience is collected: ours beside a plain loop, on one core.
+
+Collecting is acting, stepping the game and storing; nobody learns. The plain loop plays
+one world, and each agent acts by itself. Ours plays whole rounds with the blocks of a
+real run: rows are sealed and hashed, episodes counted, a snapshot left at every border.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rookery.algorithms.base import WEIGHTS
+from rookery.bench.measure import Report, alternate, rate
+from rookery.bench.plain_iqn import PlainAgent, PlainLoop
+from rookery.config import Config
+from rookery.configuring import configure
+from rookery.games.catalog import Entry
+from rookery.memory.rows import stack
+from rookery.specs import Array
+from rookery.training import Training
+
+GAME = "treasurehunt"
+GAME_PARTS = ("begin_turn", "observe", "act", "end_turn")
+EPSILON = 0.02
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is, and how long it is measured."""
+
+    agents: int = 3
+    width: int = 250
+    quantiles: int = 12
+    frames: int = 5
+    turns: int = 50
+    """Turns of a round."""
+    worlds: int = 16
+    rounds: int = 4
+    """Rounds of all worlds in one measurement."""
+    single_rounds: int = 12
+    """Rounds of one world, ours and the plain loop's."""
+    repeats: int = 5
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = Sizes()) -> Report:  # noqa: B008
+    """Measure collecting with noisy networks, and with epsilon-greedy ones."""
+    report = Report()
+    for exploring, noisy in (("noisy", True), ("epsilon-greedy", False)):
+        _measure(report, sizes, noisy, exploring, progress)
+    return report
+
+
+SETTINGS = {
+    "network__depth": 1,
+    "network__channels": 0,
+    "iqn__double": True,
+    "iqn__dueling": True,
+    "n_step": 3,
+    "batch_size": 64,
+    "replay__kind": "uniform",
+    "target__every": 1,
+    "gradient__accumulate": 1,
+}
+"""What is measured does not change with the defaults."""
+
+
+def configured(worlds: int, agents: int, **settings: Any) -> tuple[Entry, Config]:
+    """Return treasurehunt and its configuration; dots in keys are written as `__`."""
+    chosen = SETTINGS | settings | {"worlds": worlds, "game__agents": agents}
+    return configure(
+        GAME, settings={key.replace("__", "."): value for key, value in chosen.items()}
+    )
+
+
+def network_settings(
+    width: int, quantiles: int, frames: int, noisy: bool
+) -> dict[str, Any]:
+    """Return settings of IQN that looks at so many quantiles, also when it acts."""
+    return {
+        "network__width": width,
+        "network__quantiles": quantiles,
+        "iqn__acting_quantiles": quantiles,
+        "iqn__noisy": noisy,
+        "frames": frames,
+    }
+
+
+def _measure(
+    report: Report,
+    sizes: Sizes,
+    noisy: bool,
+    exploring: str,
+    progress: Callable[[str], None],
+) -> None:
+    many, one = f"{sizes.worlds} worlds", "1 world"
+    progress(f"collecting, {exploring}: {many}, {one} and a plain loop")
+    ours = {many: Rounds(sizes, noisy, sizes.worlds), one: Rounds(sizes, noisy, 1)}
+    plain = plain_loop(sizes, noisy)
+    turns = sizes.single_rounds * sizes.turns
+    rates = alternate(
+        {
+            many: lambda: ours[many].rate(sizes.rounds),
+            one: lambda: ours[one].rate(sizes.single_rounds),
+            "plain": lambda: rate(lambda: plain.play(turns), turns * sizes.agents),
+        },
+        sizes.repeats,
+    )
+    report.figure(f"{exploring}, plain loop", rates["plain"], "agent-steps/s")
+    for name, rounds in ours.items():
+        report.figure(f"{exploring}, {name}", rates[name], "agent-steps/s")
+        report.ratios[f"collect, {exploring}, {name} / plain"] = (
+            rates[name] / rates["plain"]
+        )
+        for part, share in rounds.shares(sizes.rounds).items():
+            report.figure(f"{exploring}, {name}: {part}", 100 * share, "% of the time")
+        rounds.close()
+
+
+class Rounds:
+    """Ours: rounds as a run plays them, with the first weights of every agent."""
+
+    def __init__(self, sizes: Sizes, noisy: bool, worlds: int) -> None:
+        entry, config = _config_of(sizes, noisy, worlds)
+        self._training, self._frames = Training(entry, config), sizes.frames
+        self._weights = first_weights(self._training)
+        self._turns = sizes.turns
+        self._steps = sizes.turns * worlds * sizes.agents
+        self._number = 0
+        self.play(1)
+
+    def play(self, rounds: int) -> None:
+        """Play on."""
+        for _ in range(rounds):
+            self._number += 1
+            self._training.actor.play_round(self._number, self._weights)
+
+    def rate(self, rounds: int) -> float:
+        """Return agent-steps per second."""
+        return rate(lambda: self.play(rounds), rounds * self._steps)
+
+    def shares(self, rounds: int) -> dict[str, float]:
+        """Return which part of the time goes where; from then on everything is timed."""
+        game = _time_methods(self._training.game, GAME_PARTS)
+        acting = _time_methods(self._training.cast, ("act",))
+        started = time.perf_counter()
+        self.play(rounds)
+        total = time.perf_counter() - started
+        stacking = self._stacking_seconds() * rounds * self._turns
+        return {
+            "game": game[0] / total,
+            "stacking": stacking / total,
+            "acting": (acting[0] - stacking) / total,
+            "writing and the rest": (total - game[0] - acting[0]) / total,
+        }
+
+    def _stacking_seconds(self, times: int = 50) -> float:
+        """Return how long it takes to stack what everybody sees in one turn."""
+        arena, config = self._training.arena, self._training.config
+        rows = [arena.rows(member.id) for member in self._training.members]
+        worlds = np.arange(config.worlds)
+        turns = np.full(config.worlds, self._training.actor.life.turn - 1)
+        started = time.perf_counter()
+        for _ in range(times):
+            for one in rows:
+                for name in one.parts:
+                    stack(one, name, turns, worlds, self._frames)
+        return (time.perf_counter() - started) / times
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._training.close()
+
+
+def first_weights(training: Training) -> dict[int, Array]:
+    """Return the weights that agents start with, by agent number."""
+    return {
+        member.plan.number: training.first_state(member)[WEIGHTS]
+        for member in training.members
+    }
+
+
+def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:
+    """Return a plain loop that has already played a little."""
+    entry, config = _config_of(sizes, noisy, worlds=1)
+    game = entry.build(config.game.settings, 1, config.seed)
+    agents = [PlainAgent(spec, config.agent(spec.id), seed=0) for spec in game.agents]
+    loop = PlainLoop(game, agents)
+    loop.play(sizes.turns)
+    return loop
+
+
+def _config_of(sizes: Sizes, noisy: bool, worlds: int) -> tuple[Entry, Config]:
+    return configured(
+        worlds,
+        sizes.agents,
+        **network_settings(sizes.width, sizes.quantiles, sizes.frames, noisy),
+        turns_per_round=sizes.turns,
+        epsilon__start=EPSILON,
+        epsilon__end=EPSILON,
+    )
+
+
+def _time_methods(owner: object, names: Sequence[str]) -> list[float]:
+    """Make methods of one object add up the time they take; return where it adds up."""
+    spent = [0.0]
+
+    def timed(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            found = method(*arguments)
+            spent[0] += time.perf_counter() - started
+            return found
+
+        return call
+
+    for name in names:
+        setattr(owner, name, timed(getattr(owner, name)))
+    return spent

@@ -1,0 +1,249 @@
+"""How fast agents learn: stacked updates beside a plain loop's, on one core.
+
+Both learn by IQN from the same experience of random play, and draw their batches from it
+themselves. Useful operations are those of the algorithm's matrix products, by formula and
+without padding; their rate is compared with the machine's own, measured in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+
+from rookery.agent_config import AgentSettings
+from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.iqn import IQN
+from rookery.algorithms.iqn_network import COSINES
+from rookery.bench.collect import configured, first_weights, network_settings
+from rookery.bench.measure import Report, alternate, rate
+from rookery.bench.plain_iqn import PlainAgent, PlainReplay
+from rookery.company import Member
+from rookery.learner import reader_of
+from rookery.memory.rows import Rows
+from rookery.specs import AgentSpec
+from rookery.training import Training
+
+SQUARE = 512
+ENOUGH_OPERATIONS = 2 * 10**10
+"""Of one matrix-product measurement: a quarter of a second or so."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Agents of one kind."""
+
+    agents: int
+    width: int
+    quantiles: int
+    updates: int
+    """Updates of every agent in one measurement."""
+
+    def __str__(self) -> str:
+        many = "s" if self.quantiles > 1 else ""
+        return f"{self.agents} agents, {self.width} wide, {self.quantiles} quantile{many}"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is, and how long it is measured."""
+
+    cases: tuple[Case, ...] = (Case(3, 250, 12, 15), Case(8, 64, 1, 60))
+    frames: int = 5
+    batch: int = 64
+    worlds: int = 16
+    turns: int = 100
+    """Turns of an episode."""
+    episodes: int = 8
+    """Episodes that are played in every world to learn from."""
+    operations: int = ENOUGH_OPERATIONS
+    repeats: int = 5
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = Sizes()) -> Report:  # noqa: B008
+    """Measure updates of large and of small networks, noisy and not."""
+    report = Report()
+    for case in sizes.cases:
+        progress(f"{case}: random play")
+        experience = Experience(sizes, case)
+        for exploring, noisy in (("noisy", True), ("epsilon-greedy", False)):
+            progress(f"{case}, {exploring}: updates")
+            _measure(report, sizes, case, noisy, f"{case}, {exploring}", experience)
+        experience.close()
+    return report
+
+
+def _measure(
+    report: Report, sizes: Sizes, case: Case, noisy: bool, name: str, lived: Experience
+) -> None:
+    settings = _settings(sizes, case, noisy)
+    ours, plain = Stacked(lived, settings), Plain(lived, settings)
+    amount = case.updates * case.agents
+    machine = _products(settings, lived.inputs, sizes.operations)
+    rates = alternate(
+        {
+            "ours": lambda: rate(ours.learn, amount),
+            "plain": lambda: rate(plain.learn, amount),
+            **machine,
+        },
+        sizes.repeats,
+    )
+    best = max(rates[product] for product in machine)
+    useful = useful_operations(settings, lived.inputs, lived.spec.num_actions)
+    report.ratios[f"update, {name}: ours / plain"] = rates["ours"] / rates["plain"]
+    for side in ("ours", "plain"):
+        share = rates[side] * useful / best
+        report.ratios[f"update, {name}: {side} / matrix-product rate"] = share
+        report.figure(f"{name}, {side}", rates[side], "agent-updates/s")
+    report.figure(f"{name}: useful operations", useful / 1e6, "million per update")
+    for product in machine:
+        report.figure(f"{name}: product {product}", rates[product] / 1e9, "GFLOPS")
+
+
+def useful_operations(settings: AgentSettings, inputs: int, actions: int) -> int:
+    """Return the floating-point operations of one agent's update, in matrix products.
+
+    Forward with the network now, with the target next and, in double learning, with the
+    network next; backward once: of the first layers only the weights need gradients.
+    """
+    width, batch = settings.network.width, settings.batch_size
+    outputs = actions + int(settings.iqn.dueling)
+
+    def join(quantiles: int) -> int:
+        return 2 * batch * quantiles * width * (width + outputs)
+
+    quantiles, fixed = settings.network.quantiles, settings.iqn.acting_quantiles
+    first = 2 * batch * (inputs + quantiles * COSINES) * width
+    forward = first + join(quantiles)
+    backward = first + 2 * join(quantiles)
+    choosing = 2 * (batch * inputs + fixed * COSINES) * width + join(fixed)
+    return 2 * forward + backward + (choosing if settings.iqn.double else 0)
+
+
+def _products(
+    settings: AgentSettings, inputs: int, operations: int
+) -> dict[str, Callable[[], float]]:
+    """Return what measures the machine: large products, and those of the network."""
+    width, batch = settings.network.width, settings.batch_size
+    rows = batch * settings.network.quantiles
+    shapes = (
+        (SQUARE, SQUARE, SQUARE),
+        (batch, inputs, width),
+        (rows, COSINES, width),
+        (rows, width, width),
+    )
+    return {
+        " × ".join(map(str, shape)): _product_rate(*shape, operations) for shape in shapes
+    }
+
+
+def _product_rate(m: int, k: int, n: int, operations: int) -> Callable[[], float]:
+    """Return what measures the operations per second of one shape."""
+    left, right, found = torch.rand(m, k), torch.rand(k, n), torch.empty(m, n)
+    times = max(1, operations // (2 * m * k * n))
+
+    def work() -> None:
+        for _ in range(times):
+            torch.mm(left, right, out=found)
+
+    return lambda: rate(work, times * 2 * m * k * n)
+
+
+class Experience:
+    """What agents lived through, playing at random: the same for both sides."""
+
+    def __init__(self, sizes: Sizes, case: Case) -> None:
+        torch.set_num_threads(1)
+        entry, config = configured(
+            sizes.worlds,
+            case.agents,
+            **network_settings(16, 1, sizes.frames, noisy=False),
+            game__turns=sizes.turns,
+            turns_per_round=sizes.turns + 1,  # so that every stream ends with an episode
+            epsilon__start=1.0,
+            epsilon__end=1.0,
+            replay__capacity=sizes.worlds * (sizes.turns + 1) * sizes.episodes,
+            replay__warmup=1,
+        )
+        self._training = Training(entry, config)
+        weights = first_weights(self._training)
+        for number in range(1, sizes.episodes + 1):
+            self._training.actor.play_round(number, weights)
+        self.turns = self._training.actor.life.turn
+        self.members: Sequence[Member] = self._training.members
+        self.rows = [self._training.arena.rows(member.id) for member in self.members]
+        self.spec: AgentSpec = self.members[0].plan.spec
+        (part,) = self.spec.parts.values()
+        self.inputs = sizes.frames * prod(part.shape)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._training.close()
+
+
+class Stacked:
+    """Ours: all agents as one computation."""
+
+    def __init__(self, lived: Experience, settings: AgentSettings) -> None:
+        members = [
+            Member(AgentPlan(i, lived.spec, settings), IQN, None, learns=True)
+            for i in range(len(lived.members))
+        ]
+        plans = [member.plan for member in members]
+        pairs = zip(members, lived.rows, strict=True)
+        self._readers = [reader_of(member, rows) for member, rows in pairs]
+        for reader in self._readers:
+            reader.take_in(lived.turns)
+        self._rule, self._round = IQN.rule(plans, 0), 0
+        self._rule.load([self._rule.initial(plan) for plan in plans])
+        self.learn()
+
+    def learn(self) -> None:
+        """Make the updates of a round."""
+        self._round += 1
+        self._rule.learn(self._readers, self._round, self._readers[0].border)
+
+
+class Plain:
+    """The plain loop's way: one agent after the other."""
+
+    def __init__(self, lived: Experience, settings: AgentSettings) -> None:
+        self._agents = [PlainAgent(lived.spec, settings, i) for i in range(len(lived.rows))]
+        self._updates = settings.updates_per_round
+        for agent, rows in zip(self._agents, lived.rows, strict=True):
+            fill(agent.replay, rows, lived.turns)
+        self.learn()
+
+    def learn(self) -> None:
+        """Make as many updates as ours in a round."""
+        for _ in range(self._updates):
+            for agent in self._agents:
+                agent.learn()
+
+
+def fill(replay: PlainReplay, rows: Rows, turns: int) -> None:
+    """Let a plain replay live through an agent's rows, one world after the other."""
+    columns, (views,) = rows.columns, rows.parts.values()
+    for world in range(views.shape[1]):
+        for turn in np.arange(turns) % rows.slots:
+            age, active = int(columns["age"][turn, world]), columns["active"][turn, world]
+            replay.see(views[turn, world], age, active)
+            names = ("action", "reward", "terminated", "truncated")
+            replay.get(*(columns[name][turn, world].item() for name in names))
+
+
+def _settings(sizes: Sizes, case: Case, noisy: bool) -> AgentSettings:
+    rows = sizes.worlds * (sizes.turns + 1) * sizes.episodes
+    _, config = configured(
+        sizes.worlds,
+        case.agents,
+        **network_settings(case.width, case.quantiles, sizes.frames, noisy),
+        batch_size=sizes.batch,
+        updates_per_round=case.updates,
+        replay__capacity=rows,
+        replay__warmup=sizes.batch,
+    )
+    return config.agent("0")

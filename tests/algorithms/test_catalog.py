@@ -1,0 +1,41 @@
+"""Algorithms by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rookery.algorithms.base import Algorithm, Policy, Rule
+from rookery.algorithms.catalog import algorithms, find_algorithm
+from rookery.algorithms.iqn import IQN
+from rookery.algorithms.ppo import PPO
+from rookery.errors import ConfigError
+
+
+def test_our_algorithms_are_found_by_name():
+    assert algorithms() == {"iqn": IQN, "ppo": PPO}
+
+
+@pytest.mark.parametrize("name", ["iqn", "ppo"])
+def test_an_algorithm_brings_a_policy_and_a_rule(name):
+    found = find_algorithm(name)
+
+    assert isinstance(found, Algorithm)
+    assert found.name == name
+    assert issubclass(found.policy, Policy)
+    assert issubclass(found.rule, Rule)
+    assert found.stackable
+
+
+def test_only_ppo_learns_from_the_newest_round_alone():
+    on_policy = {name for name, found in algorithms().items() if found.rule.on_policy}
+
+    assert on_policy == {"ppo"}
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("inq", "did you mean 'iqn'"), ("dreamer", "known are iqn, ppo"), ("", "known are")],
+)
+def test_an_unknown_algorithm_is_refused_with_what_there_is(name, advice):
+    with pytest.raises(ConfigError, match=f"unknown algorithm '{name}': {advice}"):
+        find_algorithm(name)

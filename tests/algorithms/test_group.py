@@ -1,0 +1,352 @@
+"""A group's states: targets follow on time, trouble stays with its agent."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.algorithms.group import Group
+from rookery.algorithms.iqn import IQN
+from rookery.algorithms.networks import Linear, Parameters
+from rookery.algorithms.ppo import PPO
+from tests.algorithms.conftest import Crew, plan_of, same_bits
+
+EVERYONE = np.array([True, True])
+BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
+
+
+class Pair:
+    """Two agents with one layer, and gradients by chance."""
+
+    def __init__(self, *plans):
+        self.parameters = Parameters([Linear("it", 13, 5)])
+        self.group = Group(plans, self.parameters)
+        chance = np.random.default_rng(0)
+        self.group.load([self._first(chance) for _ in plans])
+        self.chance = chance
+
+    def _first(self, chance):
+        flat = np.zeros(self.parameters.size, np.float32)
+        for view in self.parameters.real(flat).values():
+            view[...] = chance.normal(size=view.shape)
+        return Group.initial(flat)
+
+    def update(self, active=EVERYONE, loss=(1.0, 1.0), scale=1.0):
+        gradients = []
+        for name, weights in self.group.weights.items():
+            gradient = torch.zeros_like(weights)
+            rows, columns = self.parameters.shapes[name]
+            drawn = self.chance.normal(size=(len(weights), rows, columns))
+            gradient[:, :rows, :columns] = torch.from_numpy(scale * drawn)
+            gradients.append(gradient)
+        return self.group.apply(gradients, torch.tensor(loss), np.array(active))
+
+    @property
+    def states(self):
+        return [{k: np.array(a) for k, a in state.items()} for state in self.group.save()]
+
+
+# Targets.
+
+
+@pytest.mark.shows("C4")
+def test_a_target_starts_as_a_copy():
+    states = Pair(plan_of(0), plan_of(1)).states
+
+    assert np.array_equal(states[0]["target"], states[0]["weights"])
+
+
+@pytest.mark.shows("C4")
+def test_a_hard_target_is_copied_exactly_once_per_scheduled_time():
+    pair = Pair(
+        plan_of(0, target={"every": 3, "rate": 1.0}),
+        plan_of(1, target={"every": 2, "rate": 1.0}),
+    )
+    history = [pair.states]
+
+    for _ in range(7):
+        pair.update()
+        history.append(pair.states)
+
+    for agent, copied in ((0, [0, 0, 0, 3, 3, 3, 6, 6]), (1, [0, 0, 2, 2, 4, 4, 6, 6])):
+        for after, source in enumerate(copied):
+            target = history[after][agent]["target"]
+            assert np.array_equal(target, history[source][agent]["weights"])
+
+
+@pytest.mark.shows("C4")
+def test_a_soft_target_goes_its_part_of_the_way_at_every_scheduled_time():
+    pair = Pair(
+        plan_of(0, target={"every": 1, "rate": 0.25}),
+        plan_of(1, target={"every": 2, "rate": 0.5}),
+    )
+    expected = [state["target"].astype(np.float64) for state in pair.states]
+
+    for update in range(1, 7):
+        pair.update()
+        expected[0] += 0.25 * (pair.states[0]["weights"] - expected[0])
+        if update % 2 == 0:
+            expected[1] += 0.5 * (pair.states[1]["weights"] - expected[1])
+
+        for state, target in zip(pair.states, expected, strict=True):
+            assert np.allclose(state["target"], target, rtol=0, atol=1e-6)
+
+
+@pytest.mark.shows("C4")
+def test_a_targets_schedule_counts_the_agents_own_updates():
+    pair = Pair(*(plan_of(i, target={"every": 2, "rate": 1.0}) for i in range(2)))
+    pair.update(active=[True, False])
+    pair.update(active=[True, True])
+
+    states = pair.states
+
+    assert states[0]["counters"].tolist() == [2, 0]
+    assert states[1]["counters"].tolist() == [1, 0]
+    assert np.array_equal(states[0]["target"], states[0]["weights"])
+    assert not np.array_equal(states[1]["target"], states[1]["weights"])
+
+
+@pytest.mark.shows("C4")
+def test_the_schedule_goes_on_where_a_loaded_state_was():
+    plans = [plan_of(i, target={"every": 3, "rate": 1.0}) for i in range(2)]
+    straight, resumed = Pair(*plans), Pair(*plans)
+    for _ in range(4):
+        straight.update()
+    resumed.group.load(straight.states)
+    resumed.chance = np.random.default_rng(1)
+    straight.chance = np.random.default_rng(1)
+
+    for _ in range(4):
+        straight.update()
+        resumed.update()
+
+    for one, other in zip(straight.states, resumed.states, strict=True):
+        assert same_bits(one, other)
+
+
+@pytest.mark.shows("C4")
+def test_targets_of_iqn_follow_through_rounds():
+    crew = Crew(IQN, [plan_of(target={"every": 4, "rate": 1.0}, updates_per_round=3)])
+    history = [crew.states[0]]
+    for _ in range(4):
+        crew.train()
+        history.append(crew.states[0])
+
+    moved = [not np.array_equal(a["target"], b["target"]) for a, b in pairwise(history)]
+
+    # Copied after updates 4, 8 and 12, which lie in rounds 2, 3 and 4.
+    assert moved == [False, True, True, True]
+    assert np.array_equal(history[4]["target"], history[4]["weights"])
+
+
+# States.
+
+
+def test_a_state_that_is_saved_and_loaded_is_the_same():
+    pair = Pair(plan_of(0), plan_of(1))
+    pair.update()
+    states = pair.states
+
+    other = Pair(plan_of(0), plan_of(1))
+    other.group.load(states)
+
+    for one, two in zip(states, other.states, strict=True):
+        assert same_bits(one, two)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "prioritised"])
+@BOTH
+def test_learning_goes_on_from_a_loaded_state_as_if_never_interrupted(algorithm, kind):
+    plans = [plan_of(i, replay={"kind": kind}, iqn={"noisy": True}) for i in range(2)]
+    straight, resumed = Crew(algorithm, plans), Crew(algorithm, plans)
+    straight.train(rounds=3)
+    for life in resumed.lives:
+        for _ in range(2):
+            life.live()
+    resumed.round = 2
+    before = Crew(algorithm, plans)
+    before.train(rounds=2)
+
+    resumed.rule = algorithm.rule(plans, before.rule.seed)
+    resumed.rule.load(before.states)
+    resumed.train()
+
+    for one, other in zip(straight.states, resumed.states, strict=True):
+        assert same_bits(one, other)
+
+
+def test_gradients_of_agents_do_not_touch_each_other():
+    pair = Pair(plan_of(0), plan_of(1))
+
+    loss = torch.stack(
+        [pair.group.weights["it.weight"][0].sum(), torch.tensor(0.0, requires_grad=True)]
+    )
+    weight, bias = torch.autograd.grad(
+        loss.sum(),
+        [pair.group.weights["it.weight"], pair.group.weights["it.bias"]],
+        materialize_grads=True,
+    )
+
+    assert bool((weight[0] == 1).all())
+    assert not weight[1].any()
+    assert not bias.any()
+
+
+@pytest.mark.shows("D5")
+def test_each_agent_has_its_own_learning_rate_and_clip():
+    pair = Pair(
+        plan_of(0, learning_rate=0.1, gradient={"clip": 1e9}),
+        plan_of(1, learning_rate=0.001, gradient={"clip": 1e-3}),
+    )
+    before = pair.states
+
+    norms = pair.update()
+
+    after, sizes = pair.states, []
+    for old, new in zip(before, after, strict=True):
+        sizes.append(np.abs(new["weights"] - old["weights"]).max())
+    assert sizes == pytest.approx([0.1, 0.001], rel=1e-3)
+    # The first moment is a tenth of the gradient, as clipped.
+    moments = [np.linalg.norm(state["means"]) for state in after]
+    assert moments == pytest.approx([0.1 * norms[0], 0.1 * 1e-3], rel=1e-4)
+
+
+@pytest.mark.shows("D5")
+def test_learning_rates_follow_the_agents_own_updates():
+    rate = {"schedule": "linear", "end": 0.5, "updates": 2}
+    pair = Pair(plan_of(0, rate=rate), plan_of(1, rate={"warmup": 4}))
+    same = np.random.default_rng(5)
+    moved = []
+    for _ in range(3):
+        pair.group.load(
+            [
+                state | {"means": 0 * state["means"], "squares": 0 * state["squares"]}
+                for state in pair.states
+            ]
+        )
+        before, pair.chance = pair.states, same
+        pair.update()
+        moved.append(
+            [
+                np.abs(new["weights"] - old["weights"]).max()
+                for old, new in zip(before, pair.states, strict=True)
+            ]
+        )
+
+    # With moments at zero a step is the learning rate times a factor of the count alone.
+    factor = [
+        np.sqrt(1 - 0.999**n) / (1 - 0.9**n) * 0.1 / np.sqrt(0.001) for n in (1, 2, 3)
+    ]
+    first = [1e-2 * part * f for part, f in zip((1.0, 0.75, 0.5), factor, strict=True)]
+    second = [1e-2 * part * f for part, f in zip((0.25, 0.5, 0.75), factor, strict=True)]
+    assert np.array(moved) == pytest.approx(np.array([first, second]).T, rel=1e-3)
+
+
+def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
+    pair = Pair(plan_of(0), plan_of(1))
+    before = pair.states
+
+    pair.update(active=[True, False])
+
+    assert pair.states[0]["counters"].tolist() == [1, 0]
+    assert same_bits(pair.states[1], before[1])
+
+
+# Trouble.
+
+
+@pytest.mark.parametrize(
+    ("loss", "scale"),
+    [((1.0, np.nan), 1.0), ((1.0, np.inf), 1.0), ((1.0, 1.0), [[[1.0]], [[np.nan]]])],
+    ids=["loss nan", "loss infinite", "gradient nan"],
+)
+def test_an_agent_whose_loss_is_no_number_is_stopped_at_its_last_good_state(loss, scale):
+    pair, sound = (Pair(plan_of(0), plan_of(1)) for _ in range(2))
+    for one in (pair, sound):
+        one.update()
+    good = pair.states
+
+    pair.update(loss=loss, scale=np.array(scale))
+    sound.update()
+
+    assert pair.group.going.tolist() == [True, False]
+    assert same_bits(pair.states[0], sound.states[0])
+    stopped = pair.states[1]
+    assert stopped.pop("counters").tolist() == [1, 1]
+    good[1].pop("counters")
+    assert same_bits(stopped, good[1])
+
+
+def good_state(state):
+    """Return a state without the mark of having been stopped."""
+    return {name: array for name, array in state.items() if name != "counters"}
+
+
+@pytest.mark.shows("A2")
+@BOTH
+def test_nan_in_one_agents_loss_stops_that_agent_alone(algorithm):
+    plans = [plan_of(i) for i in range(3)]
+    crew, sound, alone = (
+        Crew(algorithm, plans),
+        Crew(algorithm, plans),
+        Crew(algorithm, plans[:1]),
+    )
+    for one in (crew, sound, alone):
+        one.train()
+    good = crew.states[1]
+
+    metrics = crew.train(unhappy=[1])
+    crew.train(rounds=2)
+    sound.train(rounds=3)
+    alone.train(rounds=3)
+
+    assert [one.get("stopped", 0) for one in metrics] == [0, 1, 0]
+    for i in (0, 2):
+        assert same_bits(crew.states[i], sound.states[i])
+    assert same_bits(crew.states[0], alone.states[0])
+    assert same_bits(good_state(crew.states[1]), good_state(good))
+    assert crew.states[1]["counters"].tolist() == [good["counters"][0], 1]
+
+
+def test_trouble_does_not_get_into_the_priorities_of_a_stopped_agent():
+    plans = [plan_of(i, replay={"kind": "prioritised"}) for i in range(2)]
+    crew = Crew(IQN, plans)
+    crew.train()
+
+    crew.train(unhappy=[1])
+
+    state = crew.states[1]
+    assert state["counters"][1] == 1
+    for name, array in state.items():
+        assert np.isfinite(array).all(), name
+
+
+@BOTH
+def test_metrics_of_a_stopped_agent_are_those_of_the_updates_it_made(algorithm):
+    crew = Crew(algorithm, [plan_of(i) for i in range(2)])
+    crew.train()
+    before = crew.states[1]["counters"][0]
+
+    metrics = crew.train(unhappy=[1])
+
+    made = crew.states[1]["counters"][0] - before
+    assert metrics[1]["updates"] == made
+    assert all(np.isfinite(value) for value in metrics[1].values())
+
+
+@pytest.mark.shows("A2")
+def test_a_stopped_agent_stays_stopped_when_its_state_is_loaded_again():
+    plans = [plan_of(i) for i in range(2)]
+    crew = Crew(IQN, plans)
+    crew.train(unhappy=[1])
+    stopped = crew.states
+
+    crew.rule.load(stopped)
+    metrics = crew.train()
+
+    assert metrics[0]["updates"] == 3
+    assert metrics[1]["updates"] == 0
+    assert metrics[1]["stopped"] == 1

@@ -1,0 +1,428 @@
+"""Stacked agents: in any company an agent gets the bits that it gets alone."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from rookery.acting import Cast
+from rookery.algorithms.base import Moment
+from rookery.algorithms.iqn import IQN, IqnPolicy
+from rookery.algorithms.ppo import PPO
+from rookery.company import Member, groups_of
+from tests.algorithms.conftest import (
+    PARTS,
+    SEED,
+    WORLDS,
+    Crew,
+    Life,
+    plan_of,
+    same_bits,
+    spec_of,
+)
+
+ME = 3
+"""The agent that is looked at."""
+BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
+
+# Name to algorithm, settings and spec.
+CASES = {
+    "iqn": (IQN, {}, {}),
+    "iqn, 13 wide": (
+        IQN,
+        {"network": {"width": 13, "quantiles": 3}, "batch_size": 7},
+        {"actions": 2},
+    ),
+    "iqn, 50 wide, masked": (
+        IQN,
+        {"network": {"width": 50, "depth": 2}, "batch_size": 5},
+        {"masked": True, "actions": 17},
+    ),
+    "iqn, noisy": (IQN, {"network": {"width": 50}, "iqn": {"noisy": True}}, {}),
+    "iqn, prioritised": (
+        IQN,
+        {"replay": {"kind": "prioritised"}, "network": {"width": 13}},
+        {"masked": True},
+    ),
+    "iqn, plain": (
+        IQN,
+        {"iqn": {"double": False, "dueling": False}, "network": {"quantiles": 1}},
+        {},
+    ),
+    "iqn, accumulating": (IQN, {"gradient": {"accumulate": 3}}, {}),
+    "iqn, as shipped": (
+        IQN,
+        {
+            "network": {"width": 128, "quantiles": 8},
+            "batch_size": 64,
+            "replay": {"capacity": 200},
+        },
+        {},
+    ),
+    "ppo": (PPO, {}, {}),
+    "ppo, 13 wide": (PPO, {"network": {"width": 13}, "ppo": {"minibatches": 5}}, {}),
+    "ppo, 50 wide, masked": (
+        PPO,
+        {"network": {"width": 50, "depth": 2}},
+        {"masked": True, "actions": 17},
+    ),
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+# What agents of one group may differ in; others have it, the one looked at does not.
+OTHERS = [
+    {},
+    {"learning_rate": 0.3, "discount": 0.5},
+    {"updates_per_round": 1, "target": {"every": 2, "rate": 1.0}},
+    {"replay": {"warmup": 50}, "gradient": {"clip": 1e-3}},
+    {"updates_per_round": 7, "reward": {"standardise": True}},
+    {"rate": {"schedule": "cosine", "updates": 3, "warmup": 2}},
+    {"epsilon": {"end": 1.0}, "discount_per": "step"},
+]
+
+
+def plan_in(case, number, **also):
+    """Return an agent of a case; only others than the one looked at may differ."""
+    _, chosen, spec = CASES[case]
+    merged = {
+        name: {**chosen.get(name, {}), **also.get(name, {})}
+        if isinstance(chosen.get(name, also.get(name)), dict)
+        else also.get(name, chosen.get(name))
+        for name in chosen.keys() | also.keys()
+    }
+    return plan_of(number, spec_of(number, **spec), **merged)
+
+
+def company_of(case, size, place):
+    """Return plans with the one looked at in a place among others unlike it."""
+    numbers = [number for number in range(size + 1) if number != ME][: size - 1]
+    plans = [
+        plan_in(case, number, **OTHERS[i % len(OTHERS)]) for i, number in enumerate(numbers)
+    ]
+    plans.insert(place, plan_in(case, ME))
+    return plans
+
+
+def trained(case, plans, rounds=4, luck=None, worlds=WORLDS):
+    crew = Crew(CASES[case][0], plans, luck, worlds=worlds)
+    crew.train(rounds=rounds)
+    return crew.states
+
+
+@cache
+def trained_alone(case):
+    (alone,) = trained(case, [plan_in(case, ME)])
+    return alone
+
+
+@cache
+def trained_as_a_pair(case):
+    return trained(case, [plan_in(case, 0), plan_in(case, ME)])
+
+
+# Learning.
+
+
+@pytest.mark.shows("A1", "A2")
+@pytest.mark.parametrize(("size", "place"), [(2, 1), (3, 0), (8, 5)])
+@EVERY_CASE
+def test_an_agent_learns_the_same_alone_and_in_company(case, size, place):
+    alone = trained_alone(case)
+
+    states = trained(case, company_of(case, size, place))
+
+    assert alone["counters"][0] > 0
+    assert same_bits(states[place], alone)
+
+
+@pytest.mark.shows("A1", "A2")
+@pytest.mark.parametrize("worlds", [1, 2, 5, 16])
+@pytest.mark.parametrize("case", ["iqn, 13 wide", "ppo, 13 wide"])
+def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
+    chosen = {"batch_size": 4, "replay": {"warmup": 4, "capacity": 40 * worlds}}
+    plans = [plan_in(case, number, **chosen) for number in range(4)]
+
+    (alone,) = trained(case, [plans[ME]], worlds=worlds)
+    together = trained(case, plans, worlds=worlds)
+
+    assert alone["counters"][0] > 0
+    assert same_bits(together[ME], alone)
+
+
+@pytest.mark.shows("A1", "A2")
+@pytest.mark.parametrize(
+    "case",
+    ["iqn, 50 wide, masked", "iqn, prioritised", "iqn, noisy", "ppo, 50 wide, masked"],
+)
+def test_the_order_of_agents_changes_nothing(case):
+    plans = company_of(case, 5, 2)
+    order = [3, 0, 4, 2, 1]
+
+    straight = trained(case, plans)
+    mixed = trained(case, [plans[i] for i in order])
+
+    for place, i in enumerate(order):
+        assert same_bits(mixed[place], straight[i])
+
+
+# What may become of the other: data, settings, weights.
+CHANGES = {
+    "data": ({}, 9),
+    "learning rate": ({"learning_rate": 0.5}, 0),
+    "discount": ({"discount": 0.1}, 0),
+    "clip": ({"gradient": {"clip": 1e-4}}, 0),
+    "target": ({"target": {"every": 3, "rate": 1.0}}, 0),
+    "rate": ({"rate": {"schedule": "linear", "updates": 2, "warmup": 1}}, 0),
+    "updates": ({"updates_per_round": 6}, 0),
+    "no updates": ({"updates_per_round": 0}, 0),
+    "warm-up": ({"replay": {"warmup": 80}}, 0),
+    "capacity": ({"replay": {"capacity": 30}}, 0),
+    "rewards": ({"reward": {"standardise": True}}, 0),
+    "everything": (
+        {
+            "learning_rate": 0.2,
+            "discount": 0.3,
+            "updates_per_round": 5,
+            "target": {"every": 2},
+            "gradient": {"clip": 0.1},
+        },
+        9,
+    ),
+}
+
+
+@pytest.mark.shows("A1", "A2")
+@pytest.mark.parametrize(("also", "luck"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(
+    "case", ["iqn, 13 wide", "iqn, prioritised", "ppo, 50 wide, masked"]
+)
+def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
+    before = trained_as_a_pair(case)
+
+    plans = [plan_in(case, 0, **also), plan_in(case, ME)]
+    after = trained(case, plans, luck=[luck, 0])
+
+    assert same_bits(after[1], before[1])
+
+
+@pytest.mark.shows("A1", "A2")
+@pytest.mark.parametrize("case", ["iqn, 13 wide", "iqn, noisy", "ppo, 50 wide, masked"])
+def test_changing_one_agents_weights_leaves_every_bit_of_another(case):
+    plans = [plan_in(case, 0), plan_in(case, ME)]
+    crews = [Crew(CASES[case][0], plans) for _ in range(2)]
+    state, mine = crews[1].states
+    flat = state["weights"]
+    flat[flat != 0] *= 100
+    crews[1].rule.load([state, mine])
+
+    for crew in crews:
+        crew.train(rounds=3)
+
+    assert not np.array_equal(crews[0].states[0]["weights"], crews[1].states[0]["weights"])
+    assert same_bits(crews[0].states[1], crews[1].states[1])
+
+
+@pytest.mark.shows("A2", "D8")
+@pytest.mark.parametrize("case", ["iqn, noisy", "ppo"])
+def test_another_number_is_another_agent(case):
+    # The same settings and the same life, but a stream of its own.
+    algorithm, _, _ = CASES[case]
+    plans = [plan_in(case, number) for number in (0, 1)]
+    crew = Crew(algorithm, plans)
+    crew.rule.load([crew.rule.initial(plans[0])] * 2)
+    crew.lives[1] = crew.lives[0]
+    crew.lives[0].live()
+
+    crew.learn()
+
+    assert not same_bits(*crew.states)
+
+
+@pytest.mark.shows("D8")
+@EVERY_CASE
+def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
+    plans = [plan_in(case, number) for number in range(2)]
+    crews = [Crew(CASES[case][0], plans, seed=seed) for seed in (1, 1, 2)]
+
+    for crew in crews:
+        crew.train(rounds=3)
+
+    for i in range(2):
+        assert same_bits(crews[0].states[i], crews[1].states[i])
+        assert not same_bits(crews[0].states[i], crews[2].states[i])
+
+
+# Acting.
+
+
+def acted(case, plans, worlds):
+    """Return what each agent of a company does, by all that a choice has."""
+    algorithm, _, spec = CASES[case]
+    rule, policy = algorithm.rule(plans, SEED), algorithm.policy(plans, SEED)
+    policy.begin_round([rule.initial(plan)["weights"] for plan in plans], 5)
+    seen, draws, legal, exploration = [], [], [], []
+    for plan in plans:
+        life = Life(plan, worlds=worlds)
+        life.live()
+        last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
+        seen.append(life.reader.look(last, every))
+        legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
+        draws.append(np.random.default_rng(plan.number).random((worlds, 2)))
+        exploration.append(0.3 if plan.number == ME else 0.1 * plan.number)
+    choice = policy.act(Moment(seen, legal, np.array(draws), np.array(exploration)))
+    names = ("actions", "probabilities", "values", "entropies")
+    return [
+        {name: np.array(getattr(choice, name)[i]) for name in names}
+        for i in range(len(plans))
+    ]
+
+
+@pytest.mark.shows("A1", "A2", "E1")
+@pytest.mark.parametrize(
+    ("size", "place", "worlds"), [(2, 1, 1), (3, 0, 3), (8, 7, 1), (8, 5, 16)]
+)
+@EVERY_CASE
+def test_an_agent_acts_the_same_alone_and_in_company(case, size, place, worlds):
+    (alone,) = acted(case, [plan_in(case, ME)], worlds)
+
+    together = acted(case, company_of(case, size, place), worlds)
+
+    assert same_bits(together[place], alone)
+
+
+# Who goes together.
+
+
+def members_of(algorithm, plans):
+    return [Member(plan, algorithm, None, learns=True) for plan in plans]
+
+
+def test_agents_that_differ_in_numbers_alone_are_one_group():
+    plans = [plan_of(i, **also) for i, also in enumerate(OTHERS)]
+
+    groups = groups_of(members_of(IQN, plans))
+
+    assert [[member.plan.number for member in group] for group in groups] == [
+        list(range(7))
+    ]
+
+
+UNLIKE = {
+    "width": plan_of(1, network={"width": 17}),
+    "depth": plan_of(1, network={"depth": 2}),
+    "quantiles": plan_of(1, network={"quantiles": 5}),
+    "frames": plan_of(1, frames=3),
+    "steps": plan_of(1, n_step=1),
+    "batch": plan_of(1, batch_size=9),
+    "accumulation": plan_of(1, gradient={"accumulate": 2}),
+    "kind of replay": plan_of(1, replay={"kind": "prioritised"}),
+    "noise": plan_of(1, iqn={"noisy": True}),
+    "double": plan_of(1, iqn={"double": False}),
+    "dueling": plan_of(1, iqn={"dueling": False}),
+    "threshold": plan_of(1, iqn={"threshold": 0.5}),
+    "acting quantiles": plan_of(1, iqn={"acting_quantiles": 5}),
+    "ratio": plan_of(1, ppo={"clip": 0.1}),
+    "passes": plan_of(1, ppo={"passes": 3}),
+    "algorithm": plan_of(1, algorithm="ppo"),
+    "actions": plan_of(1, spec_of(1, actions=4)),
+    "masks": plan_of(1, spec_of(1, masked=True)),
+    "parts": plan_of(1, spec_of(1, parts={"self": PARTS["self"]})),
+    "order of parts": plan_of(1, spec_of(1, parts=dict(reversed(PARTS.items())))),
+}
+
+
+@pytest.mark.parametrize("other", UNLIKE.values(), ids=UNLIKE)
+def test_agents_that_are_no_one_computation_are_no_group(other):
+    groups = groups_of(members_of(IQN, [plan_of(0), other]))
+
+    assert [[member.plan.number for member in group] for group in groups] == [[0], [1]]
+
+
+# All agents and worlds in one pass.
+
+
+class CountedPolicy(IqnPolicy):
+    """Counts how often it is asked."""
+
+    passes = 0
+
+    def act(self, moment):
+        type(self).passes += 1
+        return super().act(moment)
+
+
+@pytest.fixture
+def counted():
+    CountedPolicy.passes = 0
+    return type(IQN)("iqn", CountedPolicy, IQN.rule)
+
+
+def cast_of(algorithm, plans, worlds=WORLDS):
+    """Return a cast with first weights, and the lives it acts in."""
+    cast = Cast(members_of(algorithm, plans), SEED, worlds)
+    rule = algorithm.rule(plans[:1], SEED)
+    weights = {plan.number: rule.initial(plan)["weights"] for plan in plans}
+    cast.begin_round(1, weights)
+    lives = {plan.number: Life(plan, worlds=worlds) for plan in plans}
+    for life in lives.values():
+        life.live()
+    return cast, {number: life.rows for number, life in lives.items()}
+
+
+def act(cast, rows, agents, turn=5):
+    legal = dict.fromkeys(rows)
+    return cast.act(agents, rows, legal, turn, lambda number: 0.2)
+
+
+@pytest.mark.shows("E1")
+@pytest.mark.parametrize("worlds", [1, 16])
+def test_all_agents_and_worlds_act_in_one_pass(counted, worlds):
+    cast, rows = cast_of(counted, [plan_of(i) for i in range(4)], worlds)
+
+    found = act(cast, rows, [0, 1, 2, 3])
+
+    assert CountedPolicy.passes == 1
+    assert sorted(found) == [0, 1, 2, 3]
+    assert all(one.actions.shape == (worlds,) for one in found.values())
+
+
+@pytest.mark.shows("E1")
+def test_each_kind_of_agent_acts_in_one_pass(counted):
+    wide = {"network": {"width": 32}}
+    plans = [plan_of(i, **(wide if i % 2 else {})) for i in range(4)]
+    cast, rows = cast_of(counted, plans[:1])  # rows and weights come from their own kinds
+    cast = Cast(members_of(counted, plans), SEED, WORLDS)
+    rules = {plan.number: IQN.rule([plan], SEED) for plan in plans}
+    cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in plans})
+    rows = dict.fromkeys(range(4), rows[0])
+
+    act(cast, rows, [0, 1, 2, 3])
+
+    assert CountedPolicy.passes == 2
+
+
+@pytest.mark.shows("A2", "E1")
+def test_an_agent_acts_the_same_whoever_acts_in_its_phase():
+    cast, rows = cast_of(IQN, [plan_of(i, iqn={"noisy": True}) for i in range(4)])
+
+    whole = act(cast, rows, [0, 1, 2, 3])
+    some = act(cast, rows, [2, 0])
+    single = act(cast, rows, [2])
+
+    for found in (some, single):
+        assert same_bits(vars(found[2]), vars(whole[2]))
+
+
+@pytest.mark.shows("D8")
+def test_agents_worlds_and_turns_draw_numbers_of_their_own():
+    cast, rows = cast_of(IQN, [plan_of(i) for i in range(3)], worlds=50)
+    legal = dict.fromkeys(rows)
+
+    def chances(turn):
+        found = cast.act([0, 1, 2], rows, legal, turn, lambda number: 1.0)
+        return [found[i].actions.tolist() for i in range(3)]
+
+    first, second = chances(5), chances(6)
+    assert len({tuple(actions) for actions in first + second}) == 6
+    assert chances(5) == first

@@ -1,0 +1,57 @@
+"""Agents learn: games whose best play is known are solved."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rookery
+
+CORRIDORS = f"{Path(__file__).parents[1] / 'games' / 'files' / 'corridors.py'}:Corridors"
+BEST = 1.0 - 4 * 0.1
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(300)]
+
+COMPANIES = {
+    "iqn": {},
+    "ppo": {"algorithm": "ppo"},
+    "a mixed pair": {"agents": {1: {"algorithm": "ppo"}}},
+}
+
+
+@pytest.mark.parametrize("company", COMPANIES.values(), ids=COMPANIES.keys())
+def test_two_agents_reach_the_known_optimum(company: dict, tmp_path: Path) -> None:
+    run = rookery.train(
+        CORRIDORS,
+        run=tmp_path / "run",
+        rounds=60,
+        turns_per_round=30,
+        game={"agents": 2, "turns": 30},
+        network={"width": 32},
+        frames=1,
+        learning_rate=2e-3,
+        epsilon={"steps": 10_000},
+        replay={"warmup": 500},
+        **company,
+    )
+
+    match = rookery.play(CORRIDORS, run.players(), episodes=16, agents=2, turns=30)
+
+    assert match.returns == pytest.approx(np.full((16, 2), BEST), abs=1e-6)
+
+
+def test_independent_learners_defect_in_the_prisoners_dilemma(tmp_path: Path) -> None:
+    run = rookery.train(
+        "iterated_prisoners_dilemma",
+        run=tmp_path / "run",
+        rounds=60,
+        network={"width": 32},
+        frames=1,
+        discount=0.5,
+        learning_rate=2e-3,
+        epsilon={"steps": 20_000},
+    )
+
+    match = rookery.play("iterated_prisoners_dilemma", run.players(), episodes=16)
+
+    assert (match.returns == 100.0).all()  # both defect in each of the hundred turns

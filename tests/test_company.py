@@ -1,0 +1,288 @@
+"""Who plays: settings of each agent, who goes together, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rookery.algorithms.iqn import IQN
+from rookery.algorithms.ppo import PPO
+from rookery.company import assemble, check_company, groups_of, stack_key
+from rookery.errors import ConfigError
+from rookery.games.catalog import find
+from rookery.resolving import resolve
+from rookery.settings import Settings
+from rookery.specs import AgentSpec, Part
+from rookery.training import Training
+
+SEES = {"view": Part((2, 2), np.dtype(np.uint8))}
+SEES_MORE = {"view": Part((3, 3), np.dtype(np.uint8))}
+IDS = ("hunter_a", "hunter_b", "gatherer")
+
+
+def specs_of(*ids, parts=SEES, actions=("left", "right"), masked=False):
+    return [AgentSpec(agent, "any", parts, actions, masked) for agent in ids]
+
+
+def company(specs=None, **settings):
+    """Return the members of a company with these settings."""
+    config = resolve({"game": {"name": "any"}} | settings, Settings)
+    return assemble(config, specs or specs_of(*IDS))
+
+
+def ids_of(groups):
+    return [[member.id for member in group] for group in groups]
+
+
+# Who is who.
+
+
+def test_everyone_learns_by_iqn_unless_told_otherwise():
+    members = company()
+
+    assert [member.id for member in members] == list(IDS)
+    assert [member.plan.number for member in members] == [0, 1, 2]
+    assert all(member.algorithm is IQN and member.learns for member in members)
+    assert all(member.player is None for member in members)
+
+
+def test_each_agent_has_its_own_algorithm_and_settings():
+    members = company(
+        learning_rate=1e-4,
+        agents={"hunter_b": {"algorithm": "ppo"}, "gatherer": {"learning_rate": 1e-2}},
+    )
+
+    assert [member.algorithm for member in members] == [IQN, PPO, IQN]
+    rates = [member.plan.settings.learning_rate for member in members]
+    assert rates == [1e-4, 1e-4, 1e-2]
+
+
+def test_a_pattern_chooses_for_several_agents():
+    members = company(agents={"hunter*": {"network": {"width": 32}}})
+
+    widths = [member.plan.settings.network.width for member in members]
+    assert widths == [32, 32, members[2].plan.settings.network.width]
+    assert widths[2] != 32
+
+
+def test_an_agents_own_id_has_the_last_word():
+    members = company(
+        agents={
+            "hunter_a": {"discount": 0.1},
+            "hunter*": {"discount": 0.2, "batch_size": 7},
+            "*": {"discount": 0.3},
+        }
+    )
+
+    assert [member.plan.settings.discount for member in members] == [0.1, 0.3, 0.3]
+    assert [member.plan.settings.batch_size for member in members[:2]] == [7, 7]
+
+
+def test_a_scripted_agent_has_a_player_and_no_algorithm():
+    members = company(agents={"gatherer": {"player": "random"}})
+
+    assert members[2].player == "random"
+    assert members[2].algorithm is None
+    assert not members[2].learns
+
+
+def test_a_frozen_agent_has_an_algorithm_and_does_not_learn():
+    members = company(agents={"hunter_a": {"learning": False}})
+
+    assert members[0].algorithm is IQN
+    assert not members[0].learns
+    assert members[0].player is None
+
+
+@pytest.mark.parametrize("key", ["hunter_c", "wolf*"])
+def test_settings_that_fit_no_agent_are_refused(key):
+    with pytest.raises(ConfigError, match="fits no agent"):
+        company(agents={key: {"discount": 0.5}})
+
+
+def test_an_unknown_algorithm_is_refused():
+    with pytest.raises(ConfigError, match="unknown algorithm 'pop': did you mean 'ppo'"):
+        company(agents={"gatherer": {"algorithm": "pop"}})
+
+
+# Who goes together.
+
+
+def test_agents_alike_are_one_group_in_the_order_of_their_numbers():
+    assert ids_of(groups_of(company())) == [list(IDS)]
+
+
+def test_scripted_agents_are_in_no_group():
+    members = company(agents={"hunter_b": {"player": "random"}})
+
+    assert ids_of(groups_of(members)) == [["hunter_a", "gatherer"]]
+
+
+def test_frozen_agents_act_with_the_others_like_them():
+    members = company(agents={"hunter_b": {"learning": False}})
+
+    assert ids_of(groups_of(members)) == [list(IDS)]
+
+
+def test_each_algorithm_has_a_group_of_its_own():
+    members = company(agents={"hunter*": {"algorithm": "ppo"}})
+
+    assert ids_of(groups_of(members)) == [["hunter_a", "hunter_b"], ["gatherer"]]
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        {"parts": SEES_MORE},
+        {"actions": ("left", "right", "stay")},
+        {"masked": True},
+        {"actions": (("left", "right"), ("speak", "be still"))},
+    ],
+    ids=["parts", "actions", "masks", "product"],
+)
+def test_agents_of_unlike_shapes_are_no_group(unlike):
+    specs = specs_of("hunter_a", "hunter_b") + specs_of("gatherer", **unlike)
+
+    groups = groups_of(company(specs))
+
+    assert ids_of(groups) == [["hunter_a", "hunter_b"], ["gatherer"]]
+
+
+def test_names_of_actions_and_roles_do_not_matter():
+    one, other = specs_of("a", "b")
+    other = replace(other, role="other", actions=("up", "down"))
+
+    assert ids_of(groups_of(company([one, other]))) == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        {"learning_rate": 0.1},
+        {"discount": 0.5, "discount_per": "step"},
+        {"updates_per_round": 1},
+        {"epsilon": {"end": 0.5}},
+        {"reward": {"clip": 1.0}},
+        {"rate": {"schedule": "cosine"}},
+        {"target": {"every": 100, "rate": 1.0}},
+        {"gradient": {"clip": 1.0}},
+        {"replay": {"capacity": 5000, "warmup": 500, "exponent": 0.1, "correction": 1.0}},
+        {"learning": False},
+        {"from": "runs/a:0"},
+    ],
+    ids=lambda free: " ".join(free),
+)
+def test_agents_of_a_group_may_differ_in(free):
+    first, second, _ = company(agents={"hunter_b": free})
+
+    assert stack_key(first.plan) == stack_key(second.plan)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"algorithm": "ppo"},
+        {"frames": 9},
+        {"n_step": 9},
+        {"batch_size": 9},
+        {"network": {"width": 9}},
+        {"network": {"channels": 9}},
+        {"gradient": {"accumulate": 9}},
+        {"replay": {"kind": "prioritised"}},
+        {"iqn": {"threshold": 9.0}},
+        {"ppo": {"entropy": 0.9}},
+    ],
+    ids=lambda bound: " ".join(bound),
+)
+def test_agents_of_a_group_have_in_common(bound):
+    first, second, _ = company(agents={"hunter_b": bound})
+
+    assert stack_key(first.plan) != stack_key(second.plan)
+
+
+def test_what_cannot_be_stacked_is_always_alone():
+    members = company()
+    own = replace(IQN, name="own", stackable=False)
+
+    groups = groups_of([replace(member, algorithm=own) for member in members])
+
+    assert ids_of(groups) == [[agent] for agent in IDS]
+
+
+# What is refused.
+
+
+@pytest.mark.shows("B10")
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        ({"replay": {"capacity": 100, "warmup": 101}}, 101),
+        ({"replay": {"capacity": 100, "warmup": 10}, "batch_size": 128}, 128),
+    ],
+    ids=["warm-up", "batch"],
+)
+def test_a_replay_too_small_to_ever_learn_from_is_refused(settings, needed):
+    members = company(agents={"gatherer": settings})
+
+    with pytest.raises(
+        ConfigError,
+        match=rf"'gatherer' would never learn.*capacity is 100.*{needed} steps.*raise",
+    ) as caught:
+        check_company(members)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.shows("B10")
+def test_all_agents_that_would_never_learn_are_told_at_once():
+    members = company(replay={"capacity": 10, "warmup": 20})
+
+    with pytest.raises(ConfigError, match="3 problems") as caught:
+        check_company(members)
+
+    assert [text.split("'")[1] for text in caught.value.problems] == list(IDS)
+
+
+@pytest.mark.shows("B10")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"replay": {"capacity": 1000, "warmup": 500}},
+        {"replay": {"capacity": 10, "warmup": 20}, "learning": False},
+        {"replay": {"capacity": 10, "warmup": 20}, "player": "random"},
+    ],
+    ids=["enough", "frozen", "scripted"],
+)
+def test_a_company_that_can_learn_or_need_not_is_accepted(settings):
+    check_company(company(agents={"*": settings}))
+
+
+def training_of(**settings):
+    """Return a training of treasurehunt: 4 worlds, 10 turns per round."""
+    entry = find("treasurehunt")
+    raw = {"game": {"name": "treasurehunt"}, "worlds": 4, "turns_per_round": 10}
+    return Training(entry, resolve(raw | settings, entry.settings))
+
+
+@pytest.mark.shows("B10")
+def test_a_replay_whose_usable_steps_are_never_enough_is_refused():
+    # 16 turns of 4 worlds are 64 rows, but the newest 3 turns' steps are still open.
+    with pytest.raises(ConfigError, match=r"would never learn.*replay\.capacity is 64"):
+        training_of(replay={"capacity": 64, "warmup": 64}, batch_size=32, n_step=3)
+
+
+@pytest.mark.shows("B10")
+def test_ppo_learns_from_whole_rounds_however_small_the_replay():
+    # 8 rows are 2 turns of 4 worlds, and a round has 10.
+    found = []
+    for capacity in (8, 100_000):
+        training = training_of(
+            algorithm="ppo", replay={"capacity": capacity, "warmup": 1}, rounds=3
+        )
+        for _ in training.rounds():
+            pass
+        found.append(training.weights(3)[0].tobytes())
+        training.close()
+
+    assert found[0] == found[1]

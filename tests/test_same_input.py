@@ -1,0 +1,224 @@
+"""What agents act on and learn from, in real trainings: the same input, bit for bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from rookery.algorithms.iqn import IqnPolicy
+from rookery.algorithms.ppo import PpoPolicy
+from rookery.games.catalog import find
+from rookery.learner import reader_of
+from rookery.memory.replay import ReplayReader
+from rookery.resolving import resolve
+from rookery.training import Training
+
+SMALL = {
+    "worlds": 3,
+    "rounds": 6,
+    "turns_per_round": 7,
+    "updates_per_round": 2,
+    "batch_size": 8,
+    "frames": 3,
+    "network": {"width": 16, "quantiles": 2},
+    "iqn": {"acting_quantiles": 2},
+    "replay": {"capacity": 60, "warmup": 8},
+    "epsilon": {"steps": 100},
+}
+HUNT = {"name": "treasurehunt", "height": 6, "width": 7, "turns": 9, "spawn": 0.1}
+ORCHARD = {"name": "gathering", "turns": 12, "hits": 1, "out": 3, "agents": 2}
+GAMES = {
+    "treasurehunt": HUNT,
+    "treasurehunt in turn": HUNT | {"acting": "in_turn"},
+    "gathering in turn": ORCHARD | {"acting": "in_turn"},
+}
+games = pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
+
+
+@pytest.fixture
+def trained():
+    """Build a small training: trained(game, frames=2, …)."""
+    made = []
+
+    def build(game, **chosen):
+        entry = find(game["name"])
+        config = resolve(SMALL | chosen | {"game": game}, entry.settings)
+        made.append(Training(entry, config))
+        return made[-1]
+
+    yield build
+    for training in made:
+        training.close()
+
+
+class Watched:
+    """Runs a training, and keeps what its agents act on and learn from."""
+
+    def __init__(self, training, monkeypatch):
+        self.acted_on = {}
+        """Agent and turn to part name to (worlds, frames, …)."""
+        self.batches = []
+        """Agent, turns, worlds, and part name to (steps, frames, …)."""
+        self._turns = Counter()
+        for policy in (IqnPolicy, PpoPolicy):
+            monkeypatch.setattr(policy, "act", self._watched_act(policy.act))
+        batch = self._watched_batch(ReplayReader.batch)
+        monkeypatch.setattr(ReplayReader, "batch", batch)
+        train(training)
+
+    def _watched_act(self, act):
+        def watched(policy, moment):
+            for plan, seen in zip(policy.plans, moment.seen, strict=True):
+                copies = {name: part.copy() for name, part in seen.items()}
+                self.acted_on[plan.spec.id, self._turns[plan.spec.id]] = copies
+                self._turns[plan.spec.id] += 1
+            return act(policy, moment)
+
+        return watched
+
+    def _watched_batch(self, batch):
+        def watched(reader, steps):
+            found = batch(reader, steps)
+            turns, worlds = reader.opening(steps)
+            closes = reader.closes(steps)
+            self.batches.append((reader.agent, turns, worlds, found.seen))
+            self.batches.append((reader.agent, closes, worlds, found.next_seen))
+            return found
+
+        return watched
+
+
+def train(training):
+    for _ in training.rounds():
+        pass
+
+
+@pytest.mark.shows("B6")
+@games
+@pytest.mark.parametrize("algorithm", ["iqn", "ppo"])
+def test_what_is_learned_from_is_what_was_acted_on(trained, monkeypatch, game, algorithm):
+    watched = Watched(trained(game, algorithm=algorithm), monkeypatch)
+
+    assert len(watched.batches) > 10
+    for agent, turns, worlds, seen in watched.batches:
+        for i, (turn, world) in enumerate(
+            zip(turns.tolist(), worlds.tolist(), strict=True)
+        ):
+            for name, part in watched.acted_on[agent, turn].items():
+                assert seen[name][i].dtype == part.dtype
+                assert seen[name][i].tobytes() == part[world].tobytes()
+
+
+@pytest.mark.shows("B6", "B4")
+@games
+def test_the_last_window_is_what_was_acted_on(trained, monkeypatch, game):
+    training = trained(game, rounds=12)
+
+    watched = Watched(training, monkeypatch)
+
+    turns = 12 * SMALL["turns_per_round"]
+    for member in training.members:
+        reader = reader_of(member, training.arena.rows(member.id))
+        assert reader.rows.slots < turns / 2  # the ring has gone around
+        for turn in range(turns - 20, turns):
+            found = reader.look(np.full(3, turn), np.arange(3))
+            for name, part in watched.acted_on[member.id, turn].items():
+                assert found[name].tobytes() == part.tobytes()
+
+
+@pytest.mark.shows("B9")
+@pytest.mark.parametrize("frames", [1, 2, 5])
+@pytest.mark.parametrize("algorithm", ["iqn", "ppo"])
+def test_one_setting_says_how_many_frames_are_stacked(
+    trained, monkeypatch, frames, algorithm
+):
+    training = trained(HUNT, rounds=3, frames=frames, algorithm=algorithm)
+
+    watched = Watched(training, monkeypatch)
+
+    seen = [*watched.acted_on.values(), *(parts for *_, parts in watched.batches)]
+    assert watched.batches
+    assert {parts["view"].shape[1] for parts in seen} == {frames}
+
+
+@pytest.mark.shows("B9")
+def test_each_agent_has_its_own_number_of_frames(trained, monkeypatch):
+    training = trained(HUNT, rounds=3, frames=2, agents={"1": {"frames": 4}})
+
+    watched = Watched(training, monkeypatch)
+
+    acted = [
+        (agent, seen["view"].shape[1]) for (agent, _), seen in watched.acted_on.items()
+    ]
+    learned = [(agent, seen["view"].shape[1]) for agent, *_, seen in watched.batches]
+    assert set(acted) == set(learned)
+    both = acted + learned
+    assert set(both) == {("0", 2), ("1", 4), ("2", 2)}
+
+
+@pytest.mark.shows("B7")
+@games
+def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
+    training = trained(game)
+    kept = {}
+
+    for one in training.rounds():
+        border = one.number * SMALL["turns_per_round"]
+        for member in training.members:
+            rows = training.arena.rows(member.id)
+            for turn in range(border - SMALL["turns_per_round"], border):
+                kept[member.id, turn] = rows.records[turn % rows.slots].tobytes()
+            for turn in range(max(0, border - 20), border):
+                assert rows.records[turn % rows.slots].tobytes() == kept[member.id, turn]
+    assert training.actor.life.episodes.number.min() >= 3
+
+
+@pytest.mark.shows("B7")
+def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
+    training = trained(HUNT)  # a window of 20 turns, episodes of 9, rounds of 7
+
+    train(training)
+
+    member = training.members[0]
+    reader = reader_of(member, training.arena.rows(member.id))
+    reader.take_in(42)
+    turns, worlds = reader.opening(reader.usable)
+    assert turns.min() == 22
+    assert {turn // 7 for turn in turns.tolist()} == {3, 4, 5}
+    assert len(set(worlds.tolist())) == 3
+
+
+def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
+    game = HUNT | {"acting": "in_turn"}
+    training = trained(game, rounds=2, agents={"2": {"player": "forager"}})
+    train(training)
+    kept = {n: a.copy() for n, a in training.arena.snapshots().read(2).items()}
+    weights = {i: array.copy() for i, array in training.weights(2).items()}
+    actor, rows = training.actor, [training.arena.rows(m.id) for m in training.members]
+
+    found = []
+    for _ in range(2):
+        actor.restore(kept)
+        for number in (3, 4):
+            actor.play_round(number, weights)
+        found.append([one.records.tobytes() for one in rows])
+        found[-1].append(actor.life.hashes.tobytes())
+
+    assert found[0] == found[1]
+
+
+def test_ppo_draws_its_actions_whatever_epsilon_says(trained):
+    """Else the stored probability is not that of what was done."""
+    plain, other = (
+        trained(HUNT, algorithm="ppo"),
+        trained(HUNT, algorithm="ppo", epsilon={"start": 0.0, "end": 0.0}),
+    )
+
+    train(plain)
+    train(other)
+
+    for member in plain.members:
+        theirs = other.arena.rows(member.id).columns["action"]
+        np.testing.assert_array_equal(plain.arena.rows(member.id).columns["action"], theirs)
