@@ -2,12 +2,13 @@
 #   make test     install, check, run the tests
 #   make check    format, lint, types, import rules, spelling
 #   make format   put the code into shape
-#   make demo     a match of scripted agents
+#   make demo     three agents learn to hunt treasure, in about 90 seconds
 #   make clean    remove caches and build leftovers (.venv and runs stay)
 
 PYTHON ?= python3
 TEST_PROCESSES ?= 2
-DEMO ?= replay treasurehunt --players forager,forager,random
+DEMO_ROUNDS ?= 170
+DEMO_RUN := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -30,7 +31,9 @@ format: install
 	$(BIN)/ruff check --fix .
 
 demo: install
-	$(BIN)/rookery $(DEMO)
+	$(BIN)/rookery train treasurehunt rounds=$(DEMO_ROUNDS) --run $(DEMO_RUN)
+	$(BIN)/rookery evaluate $(DEMO_RUN) evaluate.episodes=50
+	$(BIN)/rookery replay $(DEMO_RUN)
 
 install: $(INSTALLED)
 

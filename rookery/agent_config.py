@@ -20,7 +20,11 @@ class NetworkConfig(Settings):
         8, ge=1, le=256, description="Quantiles of the return that IQN looks at."
     )
     channels: int = Field(
-        0, ge=0, le=256, description="Channels of a 3×3 convolution over grids; 0: flat."
+        0,
+        ge=0,
+        le=256,
+        multiple_of=16,
+        description="Channels of a 3×3 convolution over grids; 0 reads them flat.",
     )
 
 

@@ -60,6 +60,10 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a 
 NamedGame = Annotated[
     str | None, typer.Option("--game", help="The run's game, if it is a file of yours.")
 ]
+NamedAlgorithms = Annotated[
+    list[str] | None,
+    typer.Option("--algorithm", help="An algorithm of the run that is a file of yours."),
+]
 Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]
 
 
@@ -121,11 +125,14 @@ def evaluate(
     config_file: ConfigFile = None,
     run: Folder = None,
     named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
     """Play without learning, and report mean and spread of the returns."""
     if game and is_run(Path(game)):
-        _commands().evaluate_run(Path(game), words or [], named_game, as_json)
+        _commands().evaluate_run(
+            Path(game), words or [], named_game, named_algorithms or [], as_json
+        )
         return
     entry, config = configure(game, words or (), config_file)
     config, seats = seat(entry, config, players)
@@ -155,11 +162,14 @@ def replay(
     config_file: ConfigFile = None,
     run: Folder = None,
     named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
     """Play one episode and leave a GIF and a recording of it."""
     if game and is_run(Path(game)):
-        _commands().replay_run(Path(game), words or [], named_game, as_json)
+        _commands().replay_run(
+            Path(game), words or [], named_game, named_algorithms or [], as_json
+        )
         return
     entry, config = configure(game, words or (), config_file)
     config, seats = seat(entry, config, players)

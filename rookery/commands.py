@@ -15,11 +15,12 @@ from rookery.config import Config
 from rookery.configuring import configure
 from rookery.errors import ConfigError
 from rookery.folders import new_run, seeds_of
-from rookery.games.catalog import Entry
+from rookery.games.catalog import Entry, entries_by_name
 from rookery.monitoring.terminal import Progress
 from rookery.playing import Match, Seat, lineup, play_match
+from rookery.problems import dotted
 from rookery.running import Session
-from rookery.runs import Run
+from rookery.runs import Run, unnamed_code
 from rookery.seeds import parse_seeds, train_seeds
 
 out = Console()
@@ -35,18 +36,41 @@ def train(
 ) -> None:
     """Train one run, or several seeds of it."""
     seeds = [word for word in words if word.startswith("seeds=")]
+    rest = [word for word in words if word not in seeds]
+    entry, config = configure(game, rest, config_file)
+    _check_code(config, [game or "", *rest], config_file)
     if seeds:
-        rest = [word for word in words if word not in seeds]
-        found = train_seeds(err, game, rest, config_file, folder, parse_seeds(seeds[-1]))
-        print(json.dumps(found, indent=2)) if as_json else _say_next(Path(found["run"]))
-        return
-    entry, config = configure(game, words, config_file)
-    path = new_run(folder, entry.name)
-    summary = train_one(entry, config, path, quiet=as_json)
+        chosen = parse_seeds(seeds[-1])
+        summary = train_seeds(err, game, rest, config_file, folder, chosen)
+    else:
+        path = new_run(folder, entry.name)
+        summary = train_one(entry, config, path, quiet=as_json)
     if as_json:
         print(json.dumps(summary, indent=2))
     else:
-        _say_next(path)
+        _say_next(Path(summary["run"]), entry, config)
+
+
+def _check_code(config: Config, words: Sequence[str], config_file: Path | None) -> None:
+    """Refuse an algorithm of a user's own that only a configuration file names."""
+    chosen = _algorithms(config)
+    named = [word.partition("=")[2].strip("\"' ") for word in words]
+    missing = unnamed_code(chosen.values(), named)
+    if config_file is not None and missing:
+        key = next((k for k, name in chosen.items() if name == missing[0]), "algorithm")
+        raise ConfigError(
+            f"{config_file} names {missing[0]!r}, which is no algorithm of the catalog: if "
+            f"you trust it, name it on the command line, too: {key}={missing[0]}"
+        )
+
+
+def _algorithms(config: Config) -> dict[str, str]:
+    """Return every algorithm that is named, by the setting that names it."""
+    agents = {
+        dotted(("agents", key, "algorithm")): agent.algorithm
+        for key, agent in config.agents.items()
+    }
+    return {"algorithm": config.algorithm, **agents}
 
 
 def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str, Any]:
@@ -55,6 +79,7 @@ def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str
     for line in session.training.warnings:
         err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     started = time.perf_counter()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what schedulers send
     with Progress(err, config, session.training.members, quiet) as progress:
         try:
             session.run(progress.show)
@@ -78,15 +103,25 @@ def _say_stopped(path: Path, rounds: int) -> None:
         err.print(f"look at it: rookery evaluate {path}", markup=False, highlight=False)
 
 
-def _say_next(path: Path) -> None:
-    out.print(f"The run: {path}", highlight=False)
-    out.print(f"Next: rookery evaluate {path}   rookery replay {path}", highlight=False)
+def _say_next(path: Path, entry: Entry, config: Config) -> None:
+    own = unnamed_code(_algorithms(config).values(), ())
+    code = [f"--algorithm {name}" for name in own]
+    code += [f"--game {entry.name}"] if entry.name not in entries_by_name() else []
+    again = " ".join([str(path), *code])
+    said = f"The run: {path}\nNext: rookery evaluate {again}   rookery replay {again}"
+    out.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
-def evaluate_run(path: Path, words: Sequence[str], game: str | None, as_json: bool) -> None:
+def evaluate_run(
+    path: Path,
+    words: Sequence[str],
+    game: str | None,
+    algorithms: Sequence[str],
+    as_json: bool,
+) -> None:
     """Compare trained agents with random and scripted players."""
     seeds = seeds_of(path)
-    runs = [Run(p, game) for p in seeds] if seeds else [Run(path, game)]
+    runs = [Run(folder, game, algorithms) for folder in seeds or [path]]
     found = {run.path.name: _evaluate_one(run, words, as_json) for run in runs}
     if seeds and as_json:
         print(
@@ -148,9 +183,15 @@ def _summary(matches: Mapping[str, Match]) -> dict[str, Any]:
     }
 
 
-def replay_run(path: Path, words: Sequence[str], game: str | None, as_json: bool) -> None:
+def replay_run(
+    path: Path,
+    words: Sequence[str],
+    game: str | None,
+    algorithms: Sequence[str],
+    as_json: bool,
+) -> None:
     """Let trained agents play one episode; leave a GIF and a recording in the run."""
-    run = Run((seeds_of(path) or [path])[0], game)
+    run = Run((seeds_of(path) or [path])[0], game, algorithms)
     config = _changed(run, words)
     match = play_match(run.entry, config, seats_of(run), episodes=1, record=True, film=1)
     number = run.rounds_with_weights[-1]

@@ -3,6 +3,7 @@
     RookeryError            anything a user can put right; the command line prints one line
     ├── ConfigError         a setting, a name or a file the user gave does not fit
     ├── GameError           a game broke its contract while being built or played
+    ├── AlgorithmError      a user's own algorithm or network raised, or broke its contract
     └── PlayerError         a scripted player does not fit its agent, or broke its contract
 
 A message says what was found, what was expected and what to do, in one line.
@@ -33,6 +34,10 @@ class ConfigError(RookeryError):
 
 class GameError(RookeryError):
     """A game broke its contract."""
+
+
+class AlgorithmError(RookeryError):
+    """A user's own algorithm or network raised, or broke its contract."""
 
 
 class PlayerError(RookeryError):

@@ -1,8 +1,8 @@
 """Users' own code by path: a module, a file, or one thing inside of them.
 
 Used wherever a game or an algorithm comes from outside: `./mygame.py:Zap`,
-`mpe2.simple_spread_v3`, `package.module:function`. Whatever is wrong with such a path is a `ConfigError` of one
-line, because the user can put it right.
+`mpe2.simple_spread_v3`, `package.module:function`. Whatever is wrong with such a path is
+a `ConfigError` of one line, because the user can put it right.
 """
 
 from __future__ import annotations

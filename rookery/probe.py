@@ -66,7 +66,9 @@ def _small(member: Member) -> Member:
     """Return the same agent with one update to make, and no need to wait for it."""
     settings = member.plan.settings
     replay = settings.replay.model_copy(update={"warmup": 1, "capacity": 10**6})
-    changed = settings.model_copy(update={"updates_per_round": 1, "replay": replay})
+    ppo = settings.ppo.model_copy(update={"passes": 1})
+    changes = {"updates_per_round": 1, "replay": replay, "ppo": ppo}
+    changed = settings.model_copy(update=changes)
     plan = AgentPlan(member.plan.number, member.plan.spec, changed)
     return Member(plan, member.algorithm, None, learns=True)
 

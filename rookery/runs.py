@@ -8,6 +8,7 @@ runs/<name>/config.toml  metrics.jsonl  episodes.jsonl  evaluations.jsonl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from rookery.algorithms.own import is_own
 from rookery.checkpoints import checkpoints_in, digest, load_checkpoint
 from rookery.company import Member, assemble
 from rookery.config import Config
@@ -23,6 +25,7 @@ from rookery.folders import CONFIG
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
 from rookery.playing import agents_of
+from rookery.problems import one_line
 from rookery.resolving import resolve
 from rookery.specs import Array
 from rookery.toml import read_toml
@@ -41,13 +44,20 @@ class Run:
         path: its folder.
         game: needed if the run's game is a user's file: the same word as in training. A
             folder never names code that is then imported.
+        algorithm: the same for algorithms of the user's own, one or several.
     """
 
-    def __init__(self, path: str | Path, game: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        game: str | None = None,
+        algorithm: str | Sequence[str] | None = None,
+    ) -> None:
         self.path = Path(path)
         if not (self.path / CONFIG).is_file():
             raise ConfigError(f"{self.path} is no run: it has no {CONFIG}.")
         self._game = game
+        self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -72,7 +82,17 @@ class Run:
     @cached_property
     def members(self) -> list[Member]:
         """Every agent with its settings."""
-        return assemble(self.config, agents_of(self.entry, self.config))
+        agents = agents_of(self.entry, self.config)
+        chosen = [self.config.agent(spec.id) for spec in agents]
+        wanted = [one.algorithm for one in chosen if one.player is None]
+        if missing := unnamed_code(wanted, self._algorithms):
+            every = unnamed_code(wanted, ())
+            again = " ".join(f"--algorithm {name}" for name in every)
+            raise ConfigError(
+                f"{self.path} was trained with {missing[0]!r}, which is no algorithm of "
+                f"the catalog: if you trust it, name it again: {again}"
+            )
+        return assemble(self.config, agents)
 
     def metrics(self) -> DataFrame:
         """Return figures of every agent and round, one row each (needs pandas)."""
@@ -154,6 +174,12 @@ class Run:
             for i, (agent, rows) in enumerate(manifest["rows"].items())
         }
         return {"agents": agents, "run": digest({}, " ".join(agents.values()))}
+
+
+def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:
+    """Return the algorithms of a user's own that nobody but a file has named."""
+    found = {name for name in wanted if is_own(name)} - set(named)
+    return sorted(one_line(name) for name in found)
 
 
 class Agents(dict[str, TrainedAgent]):

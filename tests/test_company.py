@@ -188,7 +188,7 @@ def test_agents_of_a_group_may_differ_in(free):
         {"n_step": 9},
         {"batch_size": 9},
         {"network": {"width": 9}},
-        {"network": {"channels": 9}},
+        {"network": {"channels": 16}},
         {"gradient": {"accumulate": 9}},
         {"replay": {"kind": "prioritised"}},
         {"iqn": {"threshold": 9.0}},

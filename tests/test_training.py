@@ -42,7 +42,7 @@ def test_every_figure_is_recorded_per_agent_and_round(run: rookery.Run) -> None:
     table = run.metrics()
 
     last = table[table["round"] == 4]
-    names = "reward q_value td_error entropy epsilon loss gradient_norm lag".split()
+    names = ["reward", "q_value", "td_error", "entropy", "epsilon", "loss", "gradient_norm", "lag"]
     assert len(table) == 4 * 3
     assert last[names].notna().all(axis=None)
 
@@ -215,6 +215,8 @@ def rookery_train(*words: str, cwd: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "200"},
+        # Test runners may ignore SIGINT, and children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -231,15 +233,20 @@ def test_train_prints_one_json_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it(
-    tmp_path: Path,
+    sent: signal.Signals, tmp_path: Path
 ) -> None:
     words = [word for word in WORDS if not word.startswith("rounds")]
     process = rookery_train(*words, "rounds=100000", "--run", "mine", cwd=tmp_path)
     metrics = tmp_path / "mine" / "metrics.jsonl"
-    while not (metrics.exists() and metrics.read_text().count("\n") > 3):
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
+    try:
+        while not (metrics.exists() and metrics.read_text().count("\n") > 3):
+            assert process.poll() is None
+    except BaseException:
+        process.kill()
+        raise
+    process.send_signal(sent)
     _, said = process.communicate(timeout=60)
 
     assert process.returncode == 130

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import rookery.algorithms
 from rookery.algorithms.base import Algorithm
+from rookery.algorithms.own import is_own, own_algorithm
 from rookery.errors import ConfigError, nearest
 
 
@@ -25,7 +26,9 @@ def algorithms() -> dict[str, Algorithm]:
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """Return the algorithm of this name."""
+    """Return the algorithm of this name, or in this file (`./mine.py:Mine`)."""
+    if is_own(name):
+        return own_algorithm(name)
     known = algorithms()
     if name not in known:
         raise ConfigError(f"unknown algorithm '{name}': {nearest(name, known)}")

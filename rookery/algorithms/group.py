@@ -11,6 +11,7 @@ from torch import Tensor
 from rookery.algorithms.base import WEIGHTS, AgentPlan, Shapes, State
 from rookery.algorithms.networks import Features, Noise, Parameters, padded, signed_root
 from rookery.algorithms.optimizer import adam_step, clip_factors, squared_norms
+from rookery.algorithms.rewards import RewardSpread
 from rookery.algorithms.schedules import learning_rate
 from rookery.seeding import Stream
 from rookery.specs import Array
@@ -74,13 +75,14 @@ class Group:
         }
         self.target = views["target"]
         self._means, self._squares = views["means"], views["squares"]
+        self.spreads = [RewardSpread(plan.settings.reward) for plan in plans]
         self._limits = torch.tensor([plan.settings.gradient.clip for plan in plans])
 
     @staticmethod
     def shapes(size: int) -> Shapes:
         """Return the arrays of an agent's state."""
         flat: Shapes = {name: ((size,), np.float32) for name in FLAT}
-        return flat | {"counters": ((2,), np.int64)}
+        return flat | {"counters": ((2,), np.int64), "reward_spread": ((3,), np.float64)}
 
     @staticmethod
     def initial(weights: Array) -> dict[str, Array]:
@@ -93,6 +95,7 @@ class Group:
             "means": zeros,
             "squares": zeros,
             "counters": counters,
+            "reward_spread": np.zeros(3),
         }
 
     def load(self, states: Sequence[State]) -> None:
@@ -101,6 +104,7 @@ class Group:
             for name, flat in self._flat.items():
                 flat[i] = torch.from_numpy(np.array(state[name]))
             self.counters[i] = state["counters"]
+            self.spreads[i].load(state["reward_spread"])
 
     def save(self) -> list[dict[str, Array]]:
         """Return the states of all agents, in place."""
@@ -108,7 +112,8 @@ class Group:
         arrays["counters"] = self.counters
         return [
             {name: array[i] for name, array in arrays.items()}
-            for i in range(len(self.plans))
+            | {"reward_spread": spread.state}
+            for i, spread in enumerate(self.spreads)
         ]
 
     def named(self, state: State) -> dict[str, Array]:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from rookery.algorithms import losses
 from rookery.algorithms.base import AgentPlan
-from rookery.algorithms.networks import Features, Linear, Parameters, linear, padded
+from rookery.algorithms.encoder import Encoder
+from rookery.algorithms.networks import Linear, Parameters, linear, padded
 
 COSINES = 64
 
@@ -26,25 +27,30 @@ class IqnNetwork:
 
     def __init__(self, plan: AgentPlan) -> None:
         settings = plan.settings
-        self.features = Features(plan.spec, settings.frames)
+        network = settings.network
+        self.encoder = Encoder(
+            plan.spec,
+            settings.frames,
+            network.width,
+            network.depth,
+            network.channels,
+            torch.relu,
+        )
+        self.features = self.encoder.features
         self.actions = plan.spec.num_actions
         self.width = settings.network.width
         self.dueling = settings.iqn.dueling
-        self.parameters = Parameters(
-            self._layers(settings.network.depth, settings.iqn.noisy)
-        )
+        self.parameters = Parameters(self._layers(settings.iqn.noisy))
         self._multiples = torch.arange(COSINES, dtype=torch.float32) * torch.pi
 
-    def _layers(self, depth: int, noisy: bool) -> list[Linear]:
-        width, inputs = self.width, self.features.width
-        layers = [Linear("read.0", inputs, width)]
-        layers += [Linear(f"read.{i}", width, width) for i in range(1, depth)]
-        layers.append(Linear("fraction", COSINES, width))
-        layers.append(Linear("join", width, width, noisy))
+    def _layers(self, noisy: bool) -> list[Linear]:
         outputs = self.actions + (1 if self.dueling else 0)
-        layers.append(Linear("values", width, outputs, noisy))
-        self.depth = depth
-        return layers
+        return [
+            *self.encoder.layers,
+            Linear("fraction", COSINES, self.width),
+            Linear("join", self.width, self.width, noisy),
+            Linear("values", self.width, outputs, noisy),
+        ]
 
     @property
     def noisy_layers(self) -> dict[str, tuple[int, int]]:
@@ -56,10 +62,7 @@ class IqnNetwork:
 
     def read(self, weights: Weights, inputs: Tensor) -> Tensor:
         """Return (agents, rows, width) for observations (agents, rows, features)."""
-        hidden = inputs
-        for i in range(self.depth):
-            hidden = torch.relu(linear(weights, f"read.{i}", hidden))
-        return hidden
+        return self.encoder(weights, inputs)
 
     def embed(self, weights: Weights, fractions: Tensor) -> Tensor:
         """Return (agents, rows, quantiles, width) for fractions of the return."""

@@ -25,9 +25,10 @@ from rookery.algorithms.base import (
     Shapes,
     State,
 )
+from rookery.algorithms.encoder import Encoder
 from rookery.algorithms.experience import Experience, Minibatch
 from rookery.algorithms.group import STOPPED, Group, Inputs
-from rookery.algorithms.networks import Features, Linear, Parameters, linear
+from rookery.algorithms.networks import Linear, Parameters, linear
 from rookery.algorithms.values import Losses, RoundLog
 from rookery.memory.replay import ReplayReader
 from rookery.seeding import Purpose, Stream, order
@@ -38,22 +39,24 @@ class PpoNetwork:
     """Reads an observation; gives logits of actions and a value."""
 
     def __init__(self, plan: AgentPlan) -> None:
-        network = plan.settings.network
-        self.features = Features(plan.spec, plan.settings.frames)
-        self.actions, self.depth = plan.spec.num_actions, network.depth
-        width = network.width
-        layers = [Linear("read.0", self.features.width, width)]
-        layers += [Linear(f"read.{i}", width, width) for i in range(1, self.depth)]
-        layers += [Linear("choose", width, self.actions), Linear("value", width, 1)]
-        self.parameters = Parameters(layers)
+        network, frames = plan.settings.network, plan.settings.frames
+        self.encoder = Encoder(
+            plan.spec, frames, network.width, network.depth, network.channels, torch.tanh
+        )
+        self.features, self.actions = self.encoder.features, plan.spec.num_actions
+        self.parameters = Parameters(
+            [
+                *self.encoder.layers,
+                Linear("choose", network.width, self.actions),
+                Linear("value", network.width, 1),
+            ]
+        )
 
     def __call__(
         self, weights: Mapping[str, Tensor], inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits (agents, rows, actions) and values (agents, rows)."""
-        hidden = inputs
-        for i in range(self.depth):
-            hidden = torch.tanh(linear(weights, f"read.{i}", hidden))
+        hidden = self.encoder(weights, inputs)
         logits = linear(weights, "choose", hidden)[..., : self.actions]
         return logits, linear(weights, "value", hidden)[..., 0]
 
@@ -148,6 +151,8 @@ class PpoRule(Rule):
         self, readers: Sequence[ReplayReader], number: int, first: int
     ) -> list[Metrics]:
         """Make passes × minibatches updates from the steps that closed since `first`."""
+        for spread, reader in zip(self.group.spreads, readers, strict=True):
+            spread.take_in(reader, first)
         steps = [np.sort(reader.closed_since(first)) for reader in readers]
         log = RoundLog(len(readers))
         ready = np.array([len(found) > 0 for found in steps]) & self.group.going
@@ -167,6 +172,7 @@ class PpoRule(Rule):
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             batch = reader.batch(found)
             experience.lay(i, self.network.features, reader, found, batch)
+            experience.returns[i] *= self.group.spreads[i].factor
         weights = self.group.weights
         _, values = self.network(weights, torch.from_numpy(experience.inputs))
         _, after = self.network(weights, torch.from_numpy(experience.next_inputs))

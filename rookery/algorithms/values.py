@@ -19,7 +19,6 @@ from rookery.algorithms.base import AgentPlan, Metrics, Rule, Shapes, State
 from rookery.algorithms.group import STOPPED, Group
 from rookery.algorithms.networks import Parameters
 from rookery.algorithms.priorities import Priorities
-from rookery.algorithms.rewards import RewardSpread
 from rookery.memory.replay import Batch, ReplayReader
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
@@ -64,7 +63,6 @@ class ValueRule(Rule):
         self._count = self.batch_size + draws
         self._stream = Stream(seed, Purpose.LEARNER)
         self._agents = np.array([plan.number for plan in plans])
-        self._spreads = [RewardSpread(plan.settings.reward) for plan in plans]
         self._priorities: list[Priorities | None] = [None] * len(plans)
         self._leaves: list[tuple[Array, float]] = []
 
@@ -99,9 +97,7 @@ class ValueRule(Rule):
     @classmethod
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
         """Return weights, target, moments, counters, and what draws and rewards need."""
-        found = Group.shapes(cls.parameters(plan).size) | {
-            "reward_spread": ((3,), np.float64)
-        }
+        found = Group.shapes(cls.parameters(plan).size)
         if plan.settings.replay.kind == "prioritised":
             found["priorities"] = ((slots * worlds,), np.float64)
             found["largest_priority"] = ((1,), np.float64)
@@ -111,7 +107,6 @@ class ValueRule(Rule):
         """Return an agent's first state; priorities start at nothing."""
         stream = Stream(self.seed, Purpose.INITIAL)
         state = Group.initial(self.group.parameters.initial(stream, plan.number))
-        state["reward_spread"] = np.zeros(3)
         if self._prioritised:
             state |= {"priorities": np.zeros(1), "largest_priority": np.ones(1)}
         return state
@@ -119,8 +114,6 @@ class ValueRule(Rule):
     def load(self, states: Sequence[State]) -> None:
         """Take the group's states."""
         self.group.load(states)
-        for spread, state in zip(self._spreads, states, strict=True):
-            spread.load(state["reward_spread"])
         if self._prioritised:
             self._leaves = [
                 (np.array(state["priorities"]), float(state["largest_priority"][0]))
@@ -140,7 +133,6 @@ class ValueRule(Rule):
         """Return the group's states."""
         states = self.group.save()
         for i, state in enumerate(states):
-            state["reward_spread"] = self._spreads[i].state
             kept = self._priorities[i]
             if kept is not None:
                 state["priorities"] = kept.leaves
@@ -157,7 +149,7 @@ class ValueRule(Rule):
     ) -> list[Metrics]:
         """Make the updates of a round; rows from turn `first` on are new."""
         for i, reader in enumerate(readers):
-            self._spreads[i].take_in(reader, first)
+            self.group.spreads[i].take_in(reader, first)
             if self._prioritised:
                 self._take_in_priorities(i, reader, first)
         updates = np.array([self._updates(i, reader) for i, reader in enumerate(readers)])
@@ -235,7 +227,7 @@ class ValueRule(Rule):
         for i, batch in enumerate(batches):
             if batch is not None:
                 actions[i], discounts[i] = batch.actions, batch.discounts
-                returns[i] = batch.returns * self._spreads[i].factor
+                returns[i] = batch.returns * self.group.spreads[i].factor
                 if legal is not None:
                     legal[i] = batch.next_legal
         return Columns(

@@ -47,7 +47,10 @@ class Sizes:
     repeats: int = 5
 
 
-def run(progress: Callable[[str], None], sizes: Sizes = Sizes()) -> Report:  # noqa: B008
+FULL = Sizes()
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """Measure collecting with noisy networks, and with epsilon-greedy ones."""
     report = Report()
     for exploring, noisy in (("noisy", True), ("epsilon-greedy", False)):

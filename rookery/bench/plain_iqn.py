@@ -56,9 +56,8 @@ class PlainNetwork(nn.Module):
 
     def __init__(self, inputs: int, actions: int, settings: AgentSettings) -> None:
         super().__init__()
-        width, layer = settings.network.width, nn.Linear
-        if settings.iqn.noisy:
-            layer = NoisyLinear
+        width = settings.network.width
+        layer: type[nn.Linear] = NoisyLinear if settings.iqn.noisy else nn.Linear
         self.read = nn.Linear(inputs, width)
         self.fraction = nn.Linear(COSINES, width)
         self.join = layer(width, width)
@@ -181,7 +180,8 @@ class PlainAgent:
         self._optimizer = torch.optim.Adam(
             self._parameters, lr=settings.learning_rate, foreach=True
         )
-        self._follow = get_ema_multi_avg_fn(1.0 - settings.target.rate)
+        kept = 1.0 - settings.target.rate
+        self._follow = get_ema_multi_avg_fn(kept)  # type: ignore[no-untyped-call]
         middle = torch.arange(settings.iqn.acting_quantiles) + 0.5
         self._fixed = (middle / settings.iqn.acting_quantiles).unsqueeze(0)
         self.replay = PlainReplay(part.shape, settings, seed)
@@ -237,7 +237,7 @@ class PlainAgent:
         nn.utils.clip_grad_norm_(self._parameters, self._settings.gradient.clip)
         self._optimizer.step()
         self._follow(self._targets, self._parameters, 0)
-        return float(loss)
+        return float(loss.detach())
 
     @torch.no_grad()
     def _targets_of(self, batch: PlainBatch, fractions: Tensor) -> Tensor:
@@ -257,7 +257,8 @@ def _of_action(values: Tensor, actions: Tensor) -> Tensor:
 def _quantile_huber(
     found: Tensor, targets: Tensor, fractions: Tensor, threshold: float
 ) -> Tensor:
-    found, targets = torch.broadcast_tensors(found.unsqueeze(2), targets.unsqueeze(1))
+    shape = (*found.shape, targets.shape[1])
+    found, targets = found.unsqueeze(2).expand(shape), targets.unsqueeze(1).expand(shape)
     huber = functional.huber_loss(found, targets, reduction="none", delta=threshold)
     below = (targets < found.detach()).float()
     weighted = (fractions.unsqueeze(2) - below).abs() * huber / threshold

@@ -63,7 +63,10 @@ class Sizes:
     repeats: int = 5
 
 
-def run(progress: Callable[[str], None], sizes: Sizes = Sizes()) -> Report:  # noqa: B008
+FULL = Sizes()
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """Measure updates of large and of small networks, noisy and not."""
     report = Report()
     for case in sizes.cases:
@@ -165,6 +168,7 @@ class Experience:
             turns_per_round=sizes.turns + 1,  # so that every stream ends with an episode
             epsilon__start=1.0,
             epsilon__end=1.0,
+            batch_size=1,
             replay__capacity=sizes.worlds * (sizes.turns + 1) * sizes.episodes,
             replay__warmup=1,
         )

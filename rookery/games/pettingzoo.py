@@ -20,7 +20,6 @@ import numpy as np
 
 from rookery.errors import ConfigError, GameError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.loading import attribute, load_module
 from rookery.games.zoo.keywords import (
     RENDER_MODE,
     Keywords,
@@ -30,6 +29,7 @@ from rookery.games.zoo.keywords import (
 )
 from rookery.games.zoo.parallel import World, raised
 from rookery.games.zoo.seats import Seat
+from rookery.loading import attribute, load_module
 from rookery.seeding import Purpose
 from rookery.settings import Settings
 from rookery.specs import Array

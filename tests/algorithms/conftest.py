@@ -30,6 +30,7 @@ SMALL: dict[str, Any] = {
     "n_step": 2,
     "batch_size": 8,
     "learning_rate": 1e-2,
+    "discount": 0.97,
     "updates_per_round": 3,
     "network": {"width": 16, "quantiles": 4},
     "replay": {"capacity": 90, "warmup": 8},

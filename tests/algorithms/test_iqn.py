@@ -402,6 +402,17 @@ def test_standardised_rewards_are_divided_by_their_spread():
     assert np.allclose(crew.rule.columns.returns[0].numpy(), expected, rtol=1e-5)
 
 
+def test_standardising_survives_a_round_without_experience():
+    # The first round of a pipelined run is learned from nothing.
+    crew = Crew(IQN, [plan_of(reward={"standardise": True})])
+
+    crew.learn(first=0)
+    (metrics,) = crew.train()
+
+    assert metrics["updates"] == 3
+    assert np.isfinite(crew.states[0]["reward_spread"]).all()
+
+
 # Acting.
 
 

@@ -177,6 +177,53 @@ def test_depth_is_the_number_of_layers_that_read(depth):
         assert len(reading) == depth
 
 
+GRID = {
+    "view": Part((3, 4, 5), np.dtype(np.uint8), scale=1 / 255),
+    "self": Part((3,), np.dtype(np.float32)),
+}
+
+
+def test_a_convolution_is_that_of_torch():
+    plan = plan_of(
+        spec=spec_of(parts=GRID), frames=2, network={"channels": 16, "width": 13}
+    )
+    network = IqnNetwork(plan)
+    flat = network.parameters.initial(STREAM, 0)
+    real = {
+        name: torch.from_numpy(np.array(array))
+        for name, array in network.parameters.real(flat).items()
+    }
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(6, 2 * 3, 4, 5, generator=generator)
+    rest = torch.rand(6, 2 * 3, generator=generator)
+    inputs = torch.zeros(1, 6, network.features.padded)
+    inputs[0, :, :120], inputs[0, :, 120:126] = images.flatten(1), rest
+
+    found = network.read(network.parameters.views(torch.from_numpy(flat[None])), inputs)
+
+    kernel = real["look.view.weight"].view(6, 3, 3, 16).permute(3, 0, 1, 2)
+    seen = torch.relu(
+        torch.nn.functional.conv2d(images, kernel, real["look.view.bias"][0], padding=1)
+    )
+    joined = torch.cat([seen.permute(0, 2, 3, 1).flatten(1), rest], dim=1)
+    expected = torch.relu(joined @ real["read.0.weight"] + real["read.0.bias"])
+    assert torch.allclose(found[0, :, :13], expected, atol=1e-5)
+    assert not found[0, :, 13:].any()
+
+
+@pytest.mark.parametrize("parts", [GRID, {"self": GRID["self"]}], ids=["grid", "no grid"])
+@pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
+def test_a_network_with_channels_learns_and_keeps_its_padding_zero(algorithm, parts):
+    plan = plan_of(spec=spec_of(parts=parts), network={"channels": 16, "width": 13})
+    crew = Crew(algorithm, [plan])
+
+    (metrics,) = crew.train(rounds=2)
+
+    assert metrics["updates"] > 0
+    for name in ("weights", "target", "means", "squares"):
+        assert crew.rule.network.parameters.padding_is_zero(crew.states[0][name])
+
+
 def test_midpoints_lie_in_the_middle_of_equal_parts():
     found = midpoints(agents=2, quantiles=4)
 

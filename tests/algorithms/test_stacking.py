@@ -12,6 +12,7 @@ from rookery.algorithms.base import Moment
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
 from rookery.company import Member, groups_of
+from rookery.specs import Part
 from tests.algorithms.conftest import (
     PARTS,
     SEED,
@@ -27,6 +28,7 @@ ME = 3
 """The agent that is looked at."""
 BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 
+GRID = {"view": Part((3, 4, 5), np.dtype(np.uint8), scale=1 / 255), "self": PARTS["self"]}
 # Name to algorithm, settings and spec.
 CASES = {
     "iqn": (IQN, {}, {}),
@@ -61,7 +63,9 @@ CASES = {
         },
         {},
     ),
+    "iqn, convolution": (IQN, {"network": {"channels": 16, "width": 13}}, {"parts": GRID}),
     "ppo": (PPO, {}, {}),
+    "ppo, convolution": (PPO, {"network": {"channels": 16, "width": 50}}, {"parts": GRID}),
     "ppo, 13 wide": (PPO, {"network": {"width": 13}, "ppo": {"minibatches": 5}}, {}),
     "ppo, 50 wide, masked": (
         PPO,
@@ -104,7 +108,7 @@ def company_of(case, size, place):
     return plans
 
 
-def trained(case, plans, rounds=4, luck=None, worlds=WORLDS):
+def trained(case, plans, rounds=3, luck=None, worlds=WORLDS):
     crew = Crew(CASES[case][0], plans, luck, worlds=worlds)
     crew.train(rounds=rounds)
     return crew.states
@@ -311,6 +315,7 @@ def test_agents_that_differ_in_numbers_alone_are_one_group():
 UNLIKE = {
     "width": plan_of(1, network={"width": 17}),
     "depth": plan_of(1, network={"depth": 2}),
+    "channels": plan_of(1, network={"channels": 16}),
     "quantiles": plan_of(1, network={"quantiles": 5}),
     "frames": plan_of(1, frames=3),
     "steps": plan_of(1, n_step=1),

@@ -41,13 +41,13 @@ def closes_at(rows, opens=0, n_step=1):
 # Against a walk row by row.
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(histories(), N_STEP, DISCOUNT)
 def test_steps_are_those_of_a_walk_row_by_row(worlds, n_step, discount):
     compare(worlds, n_step, discount, per_step=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(histories(), N_STEP, DISCOUNT)
 def test_steps_are_those_of_a_walk_row_by_row_if_discounts_count_own_steps(
     worlds, n_step, discount

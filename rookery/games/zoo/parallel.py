@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import GameError
-from rookery.loading import one_line
 from rookery.games.zoo.seats import Seat
+from rookery.loading import one_line
 from rookery.specs import Array
 
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")

@@ -1,0 +1,50 @@
+"""Choosing by values or by probabilities: one agent in all worlds.
+
+The agent's own part is a table (worlds, actions); which actions are legal, exploration
+and chance are added here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rookery.algorithms.base import Choice, Moment, explore
+from rookery.specs import Array
+
+LEAST = 1e-12
+
+
+def choose_by_values(values: Array, moment: Moment) -> Choice:
+    """Return the action of the highest value, or by chance any legal one."""
+    (legal,) = moment.legal
+    best = values if legal is None else np.where(legal, values, -np.inf)
+    actions, probabilities = explore(best.argmax(axis=1)[None], values.shape[1], moment)
+    expected = np.take_along_axis(values, actions[0][:, None], axis=1).T
+    counts = values.shape[1] if legal is None else np.maximum(legal.sum(axis=1), 1)
+    share = moment.exploration[0] / (counts * np.ones(len(values)))
+    top = 1.0 - moment.exploration[0] + share
+    entropies = -(top * _log(top) + (counts - 1) * share * _log(share))
+    return Choice(actions, probabilities, expected, entropies[None])
+
+
+def choose_by_chances(chances: Array, moment: Moment) -> Choice:
+    """Draw by probabilities of legal actions; the likeliest where exploration is 0."""
+    (legal,) = moment.legal
+    kept = chances if legal is None else np.where(legal, chances, 0.0)
+    total = kept.sum(axis=1, keepdims=True)
+    even = np.ones_like(kept) if legal is None else legal
+    kept = np.where(total > LEAST, kept, even)  # nothing legal was likely: all are
+    kept = kept / np.maximum(kept.sum(axis=1, keepdims=True), LEAST)
+    likeliest = kept.argmax(axis=1)
+    sums = kept.cumsum(axis=1)
+    below = sums <= moment.draws[0, :, :1] * sums[:, -1:]
+    drawn = below.sum(axis=1)  # the first action whose sum lies above the draw
+    actions = likeliest if moment.exploration[0] == 0 else drawn
+    picked = np.take_along_axis(kept, actions[:, None], axis=1).T
+    entropies = -(kept * _log(kept)).sum(axis=1)
+    unknown = np.zeros_like(picked)  # it says nothing of what it expects
+    return Choice(actions[None], picked, unknown, entropies[None])
+
+
+def _log(chances: Array) -> Array:
+    return np.log(np.maximum(chances, LEAST))
