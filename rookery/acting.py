@@ -13,7 +13,7 @@ import numpy as np
 
 from rookery.algorithms.base import Moment, Policy
 from rookery.algorithms.schedules import epsilon
-from rookery.company import Member, groups_of
+from rookery.company import Member
 from rookery.memory.rows import Rows, stack
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
@@ -34,19 +34,15 @@ class Acted:
 class Cast:
     """The acting side of all learning and frozen agents of a company."""
 
-    def __init__(self, members: Sequence[Member], seed: int, worlds: int) -> None:
-        self._groups = groups_of(members)
-        self._members = {member.plan.number: member for member in members}
+    def __init__(self, groups: Sequence[Sequence[Member]], seed: int, worlds: int) -> None:
+        self._groups = groups
+        self._members = {m.plan.number: m for group in groups for m in group}
         self._seed, self._worlds = seed, np.arange(worlds)
         self._stream = Stream(seed, Purpose.ACTOR)
         self._policies: dict[tuple[int, ...], Policy] = {}
         self._ready: set[tuple[int, ...]] = set()
         self._weights: Mapping[int, Array] = {}
         self._round = 0
-
-    def split(self, groups: Sequence[Sequence[Member]]) -> None:
-        """Use other groups: the start-up probe found that some do not go together."""
-        self._groups = [list(group) for group in groups]
 
     def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
         """Take the weights of a round, by agent number."""
@@ -120,6 +116,8 @@ class Cast:
 def exploration_of(member: Member, steps: int) -> float:
     """Return an agent's chance of a random action after so many of its own steps."""
     settings = member.plan.settings
+    if member.algorithm is not None and member.algorithm.rule.on_policy:
+        return 1.0  # it draws by its own probabilities
     if settings.iqn.noisy and settings.algorithm == "iqn":
         return 0.0
     return epsilon(settings.epsilon, steps)

@@ -122,7 +122,12 @@ class Actor:
                 chosen, chances = acted[i].actions, acted[i].probabilities
                 tally.act(i, acted[i].values, acted[i].entropies, active)
             actions[:, place] = np.where(active, chosen, 0)
-            self._writers[i].act(self.life.turn, actions[:, place], chances, self._version)
+            self._writers[i].act(
+                self.life.turn,
+                actions[:, place],
+                chances,
+                self._version if self._members[i].learns else 0,
+            )
             self.life.steps[i] += np.count_nonzero(active)
         return actions
 

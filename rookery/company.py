@@ -98,5 +98,11 @@ def check_company(members: Sequence[Member]) -> None:
         raise ConfigError(*problems)
 
 
+def capacity_of(member: Member, turns_per_round: int, worlds: int) -> int:
+    """Return how many rows an agent learns from; on-policy learners need two rounds."""
+    capacity = member.plan.settings.replay.capacity
+    return 2 * turns_per_round * worlds if _on_policy(member) else capacity
+
+
 def _on_policy(member: Member) -> bool:
     return member.algorithm is not None and member.algorithm.rule.on_policy

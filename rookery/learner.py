@@ -13,7 +13,7 @@ from functools import partial
 
 from rookery.algorithms.base import Metrics, Rule
 from rookery.algorithms.rewards import shaped
-from rookery.company import Member
+from rookery.company import Member, capacity_of
 from rookery.memory.arena import Arena
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
@@ -39,7 +39,7 @@ class Learner:
         turns_per_round: int,
     ) -> None:
         self._turns = turns_per_round
-        self._groups = [_Group(members, arena, seed) for members in groups]
+        self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
 
     def begin(self) -> None:
         """Take every agent's first state: version 0."""
@@ -59,12 +59,16 @@ class Learner:
 class _Group:
     """Agents that are trained as one computation."""
 
-    def __init__(self, members: Sequence[Member], arena: Arena, seed: int) -> None:
+    def __init__(
+        self, members: Sequence[Member], arena: Arena, seed: int, turns: int
+    ) -> None:
         algorithm = members[0].algorithm
         assert algorithm is not None
         self._members = members
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
-        self._readers = [reader_of(member, arena.rows(member.id)) for member in members]
+        self._readers = [
+            reader_of(member, arena.rows(member.id), turns) for member in members
+        ]
         self._states = [arena.states(member.id) for member in members]
 
     def begin(self) -> None:
@@ -80,14 +84,14 @@ class _Group:
         return {member.id: one for member, one in zip(self._members, metrics, strict=True)}
 
 
-def reader_of(member: Member, rows: Rows) -> ReplayReader:
+def reader_of(member: Member, rows: Rows, turns_per_round: int) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
     settings = member.plan.settings
     on_policy = member.algorithm is not None and member.algorithm.rule.on_policy
     return ReplayReader(
         member.id,
         rows,
-        capacity=settings.replay.capacity,
+        capacity=capacity_of(member, turns_per_round, rows.columns["age"].shape[1]),
         frames=settings.frames,
         n_step=1 if on_policy else settings.n_step,
         discount=settings.discount,

@@ -89,7 +89,7 @@ def _lived(member: Member, seed: int, worlds: int) -> ReplayReader:
         writer.see(turn, parts, always, legal, np.full(worlds, turn))
         writer.act(turn, random.integers(0, spec.num_actions, worlds), 0.5, 0)
         writer.get(turn, random.normal(size=worlds).astype(np.float32), never, never)
-    reader = reader_of(member, rows)
+    reader = reader_of(member, rows, turns)
     reader.take_in(turns)
     return reader
 

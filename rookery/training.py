@@ -19,7 +19,13 @@ from rookery.acting import Cast
 from rookery.actor import Actor, Life, Played, snapshot_of
 from rookery.advice import advise
 from rookery.algorithms.base import WEIGHTS
-from rookery.company import Member, assemble, check_company, groups_of
+from rookery.company import (
+    Member,
+    assemble,
+    capacity_of,
+    check_company,
+    groups_of,
+)
 from rookery.config import Config
 from rookery.games.base import Game
 from rookery.games.catalog import Entry
@@ -65,10 +71,11 @@ class Training:
             for member in self.members
             if member.algorithm is not None
         }
-        learning = groups_of([member for member in self.members if member.learns])
-        groups, self.warnings = split_groups(learning, config.seed, config.worlds)
+        together = groups_of(self.members)
+        exact, self.warnings = split_groups(together, config.seed, config.worlds)
         self.warnings += advise(config, self.members)
-        self.cast = Cast(self.members, config.seed, config.worlds)
+        self.cast = Cast(exact, config.seed, config.worlds)
+        groups = [[member for member in group if member.learns] for group in exact]
         self.arena = plan_memory(config, self.game, self.members, self.players)
         self.arena.allocate()
         self.actor = Actor(
@@ -79,7 +86,12 @@ class Training:
             self.cast,
             config.turns_per_round,
         )
-        self.learner = Learner(groups, self.arena, config.seed, config.turns_per_round)
+        self.learner = Learner(
+            [group for group in groups if group],
+            self.arena,
+            config.seed,
+            config.turns_per_round,
+        )
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn, round by round."""
@@ -160,7 +172,8 @@ def plan_memory(
 
 def slots_of(member: Member, config: Config) -> int:
     """Return how many turns of an agent are kept."""
-    settings, turns = member.plan.settings, config.turns_per_round
+    frames, turns = member.plan.settings.frames, config.turns_per_round
     if not member.learns:
-        return 2 * turns + settings.frames - 1
-    return slots_needed(settings.replay.capacity, config.worlds, turns, settings.frames)
+        return 2 * turns + frames - 1
+    capacity = capacity_of(member, turns, config.worlds)
+    return slots_needed(capacity, config.worlds, turns, frames)

@@ -14,7 +14,7 @@ from rookery.agent_config import AgentSettings, EpsilonConfig
 from rookery.algorithms.base import Algorithm, Choice, Policy
 from rookery.algorithms.iqn import IqnRule
 from rookery.algorithms.schedules import epsilon
-from rookery.company import AgentPlan, Member
+from rookery.company import AgentPlan, Member, groups_of
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
 from rookery.learner import reader_of
@@ -183,7 +183,7 @@ class Stage:
         shapes = {name: (array.shape, array.dtype) for name, array in first.items()}
         self.arena = Arena(WORLDS, memory, shapes)
         self.arena.allocate()
-        cast = Cast(self.members, 0, WORLDS)
+        cast = Cast(groups_of(self.members), 0, WORLDS)
         self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
 
     def play(self, *rounds):
@@ -361,7 +361,7 @@ def test_what_an_agent_acts_on_is_stacked_from_its_rows(staged, in_turn, agent):
     stage.play(1, 2, 3)
 
     member = stage.members[agent]
-    reader = reader_of(member, stage.arena.rows(member.id))
+    reader = reader_of(member, stage.arena.rows(member.id), TURNS)
     acted_on = [
         moment.seen[moment.agents.index(agent)]
         for moment in stage.scout.moments

@@ -114,7 +114,8 @@ def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) 
         ),
         (
             "evaluate.qqq=1",
-            "unknown setting 'evaluate.qqq': known are evaluate.episodes, evaluate.every_rounds.",
+            "unknown setting 'evaluate.qqq': known are evaluate.episodes, "
+            "evaluate.every_rounds.",
         ),
         ('"a\nb"=1', "the key of"),
     ],

@@ -120,7 +120,9 @@ def test_the_last_window_is_what_was_acted_on(trained, monkeypatch, game):
 
     turns = 12 * SMALL["turns_per_round"]
     for member in training.members:
-        reader = reader_of(member, training.arena.rows(member.id))
+        reader = reader_of(
+            member, training.arena.rows(member.id), training.config.turns_per_round
+        )
         assert reader.rows.slots < turns / 2  # the ring has gone around
         for turn in range(turns - 20, turns):
             found = reader.look(np.full(3, turn), np.arange(3))
@@ -182,7 +184,9 @@ def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
     train(training)
 
     member = training.members[0]
-    reader = reader_of(member, training.arena.rows(member.id))
+    reader = reader_of(
+        member, training.arena.rows(member.id), training.config.turns_per_round
+    )
     reader.take_in(42)
     turns, worlds = reader.opening(reader.usable)
     assert turns.min() == 22

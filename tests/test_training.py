@@ -42,7 +42,16 @@ def test_every_figure_is_recorded_per_agent_and_round(run: rookery.Run) -> None:
     table = run.metrics()
 
     last = table[table["round"] == 4]
-    names = ["reward", "q_value", "td_error", "entropy", "epsilon", "loss", "gradient_norm", "lag"]
+    names = [
+        "reward",
+        "q_value",
+        "td_error",
+        "entropy",
+        "epsilon",
+        "loss",
+        "gradient_norm",
+        "lag",
+    ]
     assert len(table) == 4 * 3
     assert last[names].notna().all(axis=None)
 
@@ -149,7 +158,7 @@ def test_crossplay_gives_a_matrix(run: rookery.Run) -> None:
 
 def test_warmup_larger_than_the_replay_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        rookery.ConfigError, match="would never learn: replay.capacity is 50"
+        rookery.ConfigError, match=r"would never learn: replay\.capacity is 50"
     ):
         rookery.train(
             "treasurehunt",

@@ -158,7 +158,7 @@ class Features:
         """Write observations (n, frames, *shape) into rows of `inputs` (n, padded)."""
         start = 0
         for name, part in self._parts.items():
-            flat = seen[name].reshape(len(inputs), -1)
+            flat = seen[name].reshape(len(inputs), prod(seen[name].shape[1:]))
             stop = start + flat.shape[1]
             if part.scale == 1.0:
                 inputs[:, start:stop] = flat

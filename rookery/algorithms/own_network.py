@@ -32,11 +32,11 @@ SEED_DRAW = 1
 
 
 class OwnNetwork:
-    """A user's network, without weights of its own."""
+    """A user's network, called with its own weights or with others."""
 
     def __init__(self, code: Code, plan: AgentPlan, seed: int = 0) -> None:
         self.code, self.plan = code, plan
-        self.module: nn.Module = code.build(plan, seed)
+        self._module: nn.Module = code.build(plan, seed)
         # Lazy layers get their shapes, and mistakes are found before anything is played.
         with torch.no_grad():
             rows = {
@@ -44,7 +44,7 @@ class OwnNetwork:
                 for name, part in plan.spec.parts.items()
             }
             self._call({}, rows, seed ^ 1, learning=False)
-        self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
+        self.trained = [n for n, p in self._module.named_parameters() if p.requires_grad]
         if not self.trained:
             raise code.error(
                 plan, "__init__", "made no parameters: there is nothing to learn."
@@ -53,7 +53,7 @@ class OwnNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, as they were built."""
-        found = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        found = dict(self._module.named_parameters()) | dict(self._module.named_buffers())
         return {name: tensor.detach() for name, tensor in found.items()}
 
     def inputs(self, seen: Mapping[str, Array]) -> dict[str, Tensor]:
@@ -70,9 +70,18 @@ class OwnNetwork:
         seed: int,
         learning: bool = False,
     ) -> Tensor:
-        """Return action values (rows, actions); buffers that change do so in `tensors`."""
-        found = self._call(tensors, inputs, seed, learning)
-        return found.float()
+        """Return action values (rows, actions).
+
+        Without `tensors` it uses those it was built with, or has taken. Buffers that
+        change do so in `tensors`.
+        """
+        return self._call(tensors, inputs, seed, learning).float()
+
+    @torch.no_grad()
+    def take(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take parameters and buffers to act with."""
+        for name, tensor in self.tensors.items():
+            tensor.copy_(tensors[name])
 
     def _call(
         self,
@@ -81,9 +90,12 @@ class OwnNetwork:
         seed: int,
         learning: bool,
     ) -> Tensor:
-        self.module.train(learning)
+        module = self._module.train(learning)
         with self.code.running(self.plan, "forward", seed):
-            found = functional_call(self.module, tensors, (dict(inputs),))
+            if tensors:
+                found = functional_call(module, tensors, (dict(inputs),))
+            else:
+                found = module(dict(inputs))
         rows = len(next(iter(inputs.values())))
         expected = (rows, self.plan.spec.num_actions)
         if not isinstance(found, Tensor) or tuple(found.shape) != expected:
@@ -146,13 +158,13 @@ class NetworkPolicy(Policy):
     def begin_round(self, weights: Sequence[Array], number: int) -> None:
         """Take the weights to act with."""
         views = self._parameters.views(torch.tensor(weights[0])[None])
-        self._tensors = self._parameters.formed(views)
+        self._network.take(self._parameters.formed(views))
 
     @torch.no_grad()
     def act(self, moment: Moment) -> Choice:
         """Choose the best action, or by chance a random one."""
         inputs = self._network.inputs(moment.seen[0])
-        values = self._network.values(self._tensors, inputs, seed_at(moment))
+        values = self._network.values({}, inputs, seed_at(moment))
         return choose_by_values(values.numpy(), moment)
 
 
@@ -161,31 +173,33 @@ class NetworkGroup(Group):
 
     def __init__(self, plans: Sequence[AgentPlan], parameters: NetworkParameters) -> None:
         super().__init__(plans, parameters)
-        self._network = parameters.network
-        self.kept = {
+        self._network, self._formed = parameters.network, parameters.formed
+        self._kept = {
             name: self.weights.pop(name).detach()
             for name in list(self.weights)
             if name not in self._network.trained
         }
-        """Buffers and fixed parameters: part of the weights, but without gradients."""
-        self._good = self._copies()
+        self.buffers = self._copies()
+        """Buffers and fixed parameters: part of the weights, but without gradients.
+
+        These are copies, which a pass may change while gradients are still to come.
+        """
 
     def _copies(self) -> dict[str, Tensor]:
-        return {name: view.clone() for name, view in self.kept.items()}
+        return {name: tensor.clone() for name, tensor in self._formed(self._kept).items()}
 
     def load(self, states: Sequence[State]) -> None:
         """Take the agent's state."""
         super().load(states)
-        self._good = self._copies()
+        self.buffers = self._copies()
 
-    def apply(self, gradients: Sequence[Tensor], loss: Tensor, active: Array) -> Array:
-        """Take a step; an agent that is stopped gets its last good buffers back."""
-        norms = super().apply(gradients, loss, active)
-        if self.going.all():
-            self._good = self._copies()
-        for name, view in self.kept.items():
-            view.copy_(self._good[name])
-        return norms
+    def _follow(self, active: Array) -> None:
+        """Keep the buffers of an update that was sound; then let the target follow."""
+        for name, view in self._kept.items():
+            if active.all():
+                changed = self.buffers[name].detach().flatten()
+                view[0, 0, : len(changed)].copy_(changed)
+        super()._follow(active)
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """Return the gradients of a loss; parameters that were not used get zeros."""
@@ -239,7 +253,7 @@ class NetworkRule(ValueRule):
     def _values_after(self, batch: Batch, legal: Tensor | None, seed: int) -> Tensor:
         """Return the target's values of the actions that the network likes best."""
         inputs = self._network.inputs(batch.next_seen)
-        weights = self._parameters.formed(self.group.weights | self.group.kept)
+        weights = self._parameters.formed(self.group.weights) | self.group.buffers
         target = self._parameters.formed(self.group.target)
         likes = self._network.values(weights, inputs, seed)[None]
         best = losses.masked(likes, legal).argmax(dim=2)
@@ -247,10 +261,7 @@ class NetworkRule(ValueRule):
 
     def _learning_values(self, inputs: Mapping[str, Tensor], seed: int) -> Tensor:
         """Return values that gradients flow through; buffers take in the batch."""
-        kept = self._parameters.formed(self.group.kept)
-        tensors = self._parameters.formed(self.group.weights) | kept
+        tensors = self._parameters.formed(self.group.weights) | self.group.buffers
         found = self._network.values(tensors, inputs, seed, learning=True)
-        for name, view in self.group.kept.items():
-            changed = tensors[name].detach().flatten()
-            view[0, 0, : len(changed)].copy_(changed)
+        self.group.buffers = {name: tensors[name] for name in self.group.buffers}
         return found

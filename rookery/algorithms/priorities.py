@@ -65,6 +65,10 @@ class Priorities:
 
     def update(self, steps: Array, errors: Array) -> None:
         """Weigh steps by their newest errors."""
+        sound = np.isfinite(errors)
+        if not sound.any():
+            return
+        steps, errors = steps[sound], errors[sound]
         weights = (np.abs(errors).astype(np.float64) + SMALLEST) ** self._settings.exponent
         self.largest = max(self.largest, float(weights.max()))
         self._set(self._place(steps), weights)

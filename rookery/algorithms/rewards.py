@@ -37,6 +37,8 @@ class RewardSpread:
         if not self._settings.standardise:
             return
         rewards = shaped(reader.rewards_since(first), self._settings).astype(np.float64)
+        if not rewards.size:
+            return  # `pipelined` learns its first round from nothing
         count, mean, squares = self.state
         total = count + rewards.size
         shift = rewards.mean() - mean

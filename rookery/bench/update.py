@@ -198,7 +198,7 @@ class Stacked:
         ]
         plans = [member.plan for member in members]
         pairs = zip(members, lived.rows, strict=True)
-        self._readers = [reader_of(member, rows) for member, rows in pairs]
+        self._readers = [reader_of(member, rows, lived.turns) for member, rows in pairs]
         for reader in self._readers:
             reader.take_in(lived.turns)
         self._rule, self._round = IQN.rule(plans, 0), 0

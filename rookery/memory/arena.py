@@ -5,10 +5,10 @@ Planned first, so that its size is known before anything is allocated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rookery.memory.block import Block, Plan
+from rookery.memory.block import Block, Plan, check_available
 from rookery.memory.rows import Rows
 from rookery.memory.states import Shapes, States
 from rookery.memory.words import Words
@@ -53,10 +53,15 @@ class Arena:
         return sum(plan.bytes for plan in self._plans.values())
 
     def allocate(self) -> None:
-        """Get the memory, all of it."""
-        self._blocks: Mapping[str, Block] = {
-            name: Block.create(plan) for name, plan in self._plans.items()
-        }
+        """Get the memory, all of it or none."""
+        check_available(self.bytes)
+        self._blocks: dict[str, Block] = {}
+        try:
+            for name, plan in self._plans.items():
+                self._blocks[name] = Block.create(plan)
+        except BaseException:
+            self.close()
+            raise
         self.words = Words(self._blocks["words"])
 
     def rows(self, agent: str) -> Rows:

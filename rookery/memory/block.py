@@ -12,6 +12,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -36,6 +37,22 @@ class Field:
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+
+
+def check_available(size: int) -> None:
+    """Refuse what the machine does not have; the system would give until it must kill.
+
+    Raises:
+        MemoryRefused: in one line.
+    """
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError), open("/proc/meminfo") as lines:
+        free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
+    if size > free:
+        raise MemoryRefused(
+            f"{size / 2**20:,.0f} MiB of memory cannot be had ({free / 2**20:,.0f} MiB are "
+            "free): lower replay.capacity or worlds."
+        )
 
 
 class Plan:
@@ -65,6 +82,7 @@ class Block:
     @classmethod
     def create(cls, plan: Plan) -> Block:
         """Allocate a block, all zeros."""
+        check_available(plan.bytes)
         descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.posix_fallocate(descriptor, 0, plan.bytes)

@@ -27,9 +27,9 @@ def slots_needed(capacity: int, worlds: int, turns_per_round: int, frames: int) 
     """Return how many turns a stream keeps.
 
     Enough that the window of a learner at a border, with the frames its oldest stack
-    needs, is not touched by the round being played.
+    needs, and the newest round are not touched by the round being played.
     """
-    return -(-capacity // worlds) + turns_per_round + frames - 1
+    return max(-(-capacity // worlds) + frames - 1, turns_per_round) + turns_per_round
 
 
 class ReplayWriter:
@@ -130,7 +130,8 @@ class ReplayReader:
             DamagedRow: if one was overwritten or damaged. It must not be learned from.
         """
         first = max(self.border, border - self._window)
-        for turn in range(first, border):
+        oldest_frame = max(0, border - self._window - self.frames + 1)
+        for turn in range(max(self.border, oldest_frame), border):
             if not self.rows.is_whole(turn):
                 raise DamagedRow(
                     f"row {turn} of agent '{self.agent}' is damaged: what lies in shared "
@@ -139,7 +140,9 @@ class ReplayReader:
         self.border = border
         closed = self._close_steps(first)
         every = np.concatenate([self.usable, closed])
-        self.usable = every[every >= self.oldest * self.worlds]
+        # In order, so that a learner that starts anew draws the same steps.
+        kept = every[every >= self.oldest * self.worlds]
+        self.usable = np.sort(kept, kind="stable")
         return closed
 
     def _close_steps(self, first: int) -> Array:

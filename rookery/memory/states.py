@@ -57,6 +57,6 @@ class States:
         whole, and its slots are not written before it is over.
         """
         newest = self.version
-        if not newest - 1 <= version <= newest:
+        if not max(0, newest - 1) <= version <= newest:
             raise AssertionError(f"version {version} is not there; the newest is {newest}")
         return self._slots[version % 2]

@@ -58,6 +58,8 @@ def assemble(stretch: Stretch, n_step: int, discount: float, per_step: bool) -> 
     closes = np.minimum(reached, closing)
     clock = np.cumsum(stretch.active, axis=0) if per_step else here
     returns, elapsed = _sums(stretch.rewards, here, closes, clock, discount)
+    if per_step:  # at its closing row the agent is not active, yet its step is over
+        elapsed = elapsed + ~_at(stretch.active, closes, True)
     over = (closes == closing) & _at(stretch.terminated, last, False)
     discounts = np.where(over, 0.0, discount**elapsed)
     closes = np.where(stretch.active & (closes < turns), closes, turns)

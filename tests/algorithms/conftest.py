@@ -101,6 +101,7 @@ class Life:
         self,
         *,
         unhappy: bool = False,
+        out: bool = False,
         tamper: int = 0,
         closing_legal: bool | None = None,
     ) -> None:
@@ -108,11 +109,12 @@ class Life:
 
         Args:
             unhappy: whether all rewards are NaN.
+            out: whether the agent is out all the time.
             tamper: alters what is written where the agent is out.
             closing_legal: whether all or no actions are legal in closing rows.
         """
         for _ in range(self.turns):
-            self._live_turn(unhappy, tamper, closing_legal)
+            self._live_turn(unhappy, out, tamper, closing_legal)
         self.reader.take_in(self.turn)
 
     @property
@@ -120,9 +122,11 @@ class Life:
         """The first turn of the newest round."""
         return self.turn - self.turns
 
-    def _live_turn(self, unhappy: bool, tamper: int, closing_legal: bool | None) -> None:
+    def _live_turn(
+        self, unhappy: bool, out: bool, tamper: int, closing_legal: bool | None
+    ) -> None:
         chance, worlds, spec = self._chance, self.worlds, self.plan.spec
-        active = (chance.random(worlds) < 0.85) & ~self._closing
+        active = (chance.random(worlds) < 0.85) & ~self._closing & (not out)
         parts = {name: _seen(chance, part, worlds) for name, part in spec.parts.items()}
         legal = chance.random((worlds, spec.num_actions)) < 0.6
         legal[np.arange(worlds), chance.integers(spec.num_actions, size=worlds)] = True
@@ -132,10 +136,10 @@ class Life:
         ends = (chance.random(worlds) < 0.1) & ~self._closing
         terminated = ends & (chance.random(worlds) < 0.5)
         if tamper:
-            out = ~active & ~self._closing
-            parts["self"][out] += tamper
-            actions[out], chances[out] = 0, 1.0
-            legal[out] = True
+            away = ~active & ~self._closing
+            parts["self"][away] += tamper
+            actions[away], chances[away] = 0, 1.0
+            legal[away] = True
         if closing_legal is not None:
             legal[self._closing] = closing_legal
         self._writer.see(
@@ -170,11 +174,14 @@ class Crew:
         self.rule.load([self.rule.initial(plan) for plan in plans])
         self.round = 0
 
-    def train(self, rounds=1, unhappy=(), **about):
-        """Live and learn some rounds; return the metrics of the last."""
+    def train(self, rounds=1, unhappy=(), out=(), **about):
+        """Live and learn some rounds; return the metrics of the last.
+
+        Some agents, by their place, may be unhappy or out.
+        """
         for _ in range(rounds):
             for i, life in enumerate(self.lives):
-                life.live(unhappy=i in unhappy, **about)
+                life.live(unhappy=i in unhappy, out=i in out, **about)
             metrics = self.learn()
         return metrics
 

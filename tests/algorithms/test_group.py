@@ -255,6 +255,22 @@ def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
     assert same_bits(pair.states[1], before[1])
 
 
+@pytest.mark.shows("A1")
+@BOTH
+def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algorithm):
+    plans = [plan_of(i) for i in range(2)]
+    together, alone = Crew(algorithm, plans), Crew(algorithm, plans[:1])
+    before = together.states[1]
+
+    metrics = together.train(out=[1])
+    alone.train()
+
+    assert metrics[0]["updates"] > 0
+    assert metrics[1]["updates"] == 0
+    assert same_bits(together.states[0], alone.states[0])
+    assert same_bits(together.states[1], before)
+
+
 # Trouble.
 
 

@@ -365,7 +365,7 @@ def counted():
 
 def cast_of(algorithm, plans, worlds=WORLDS):
     """Return a cast with first weights, and the lives it acts in."""
-    cast = Cast(members_of(algorithm, plans), SEED, worlds)
+    cast = Cast(groups_of(members_of(algorithm, plans)), SEED, worlds)
     rule = algorithm.rule(plans[:1], SEED)
     weights = {plan.number: rule.initial(plan)["weights"] for plan in plans}
     cast.begin_round(1, weights)
@@ -397,7 +397,7 @@ def test_each_kind_of_agent_acts_in_one_pass(counted):
     wide = {"network": {"width": 32}}
     plans = [plan_of(i, **(wide if i % 2 else {})) for i in range(4)]
     cast, rows = cast_of(counted, plans[:1])  # rows and weights come from their own kinds
-    cast = Cast(members_of(counted, plans), SEED, WORLDS)
+    cast = Cast(groups_of(members_of(counted, plans)), SEED, WORLDS)
     rules = {plan.number: IQN.rule([plan], SEED) for plan in plans}
     cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in plans})
     rows = dict.fromkeys(range(4), rows[0])

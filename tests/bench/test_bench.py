@@ -234,7 +234,7 @@ def read(lived: update.Experience, settings: AgentSettings) -> ReplayReader:
     member = update.Member(
         AgentPlan(0, lived.spec, settings), update.IQN, None, learns=True
     )
-    reader = reader_of(member, lived.rows[0])
+    reader = reader_of(member, lived.rows[0], 100)
     reader.take_in(lived.turns)
     return reader
 
