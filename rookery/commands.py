@@ -80,7 +80,8 @@ def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str
     for line in session.training.warnings:
         err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what schedulers send
+    for asked in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C, and what schedulers send
+        signal.signal(asked, signal.default_int_handler)
     with Progress(err, config, session.training.members, quiet) as progress:
         try:
             session.run(progress.show)

@@ -82,13 +82,15 @@ def groups_of(members: Sequence[Member]) -> list[list[Member]]:
     return list(found.values())
 
 
-def check_company(members: Sequence[Member]) -> None:
+def check_company(members: Sequence[Member], worlds: int = 1) -> None:
     """Refuse a company in which nobody could ever learn what it is asked to."""
     problems = []
     for member in members:
         replay, settings = member.plan.settings.replay, member.plan.settings
         needed = max(replay.warmup, settings.batch_size)
-        if member.learns and replay.capacity < needed and not _on_policy(member):
+        # The steps of the newest turn are still open.
+        most = (-(-replay.capacity // worlds) - 1) * worlds
+        if member.learns and most < needed and not _on_policy(member):
             problems.append(
                 f"agent '{member.id}' would never learn: replay.capacity is "
                 f"{replay.capacity}, but learning starts at {needed} steps (replay.warmup, "

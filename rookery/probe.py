@@ -77,7 +77,9 @@ def _lived(member: Member, seed: int, worlds: int) -> ReplayReader:
     """Return made-up experience of an agent, enough for one batch."""
     spec, settings = member.plan.spec, member.plan.settings
     turns = TURNS + settings.n_step + settings.frames + settings.batch_size // worlds
-    rows = Rows(Block.create(Rows.plan(spec, worlds, turns)))
+    block = Block.create(Rows.plan(spec, worlds, turns))
+    rows = Rows(block)
+    block.close()  # the rows hold on to the memory
     writer, random = ReplayWriter(rows), np.random.default_rng((seed, member.plan.number))
     always, never = np.ones(worlds, bool), np.zeros(worlds, bool)
     legal = np.ones((worlds, spec.num_actions), bool) if spec.masked else None

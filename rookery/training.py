@@ -64,7 +64,7 @@ class Training:
             entry.build(config.game.settings, config.worlds, config.seed), entry.name
         )
         self.members = assemble(config, self.game.agents)
-        check_company(self.members)
+        check_company(self.members, config.worlds)
         self.players = seat_scripted(entry, self.game, self.members, config.seed)
         self._rules = {
             member.id: member.algorithm.rule([member.plan], config.seed)

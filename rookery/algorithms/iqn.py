@@ -69,12 +69,15 @@ class IqnPolicy(Policy):
 
 
 def _entropies(moment: Moment, actions: int) -> Array:
-    """Return the entropy of epsilon-greedy choice among all actions, (agents, worlds)."""
-    share = moment.exploration / actions
-    top = 1.0 - moment.exploration + share
-    terms = (actions - 1) * share * np.log(np.maximum(share, 1e-12))
-    entropy = -(terms + top * np.log(np.maximum(top, 1e-12)))
-    return np.repeat(entropy[:, None], moment.draws.shape[1], axis=1)
+    """Return the entropy of epsilon-greedy choice among legal actions, (agents, worlds)."""
+    counts = np.full(moment.draws.shape[:2], actions)
+    for i, mask in enumerate(moment.legal):
+        if mask is not None:
+            counts[i] = np.maximum(mask.sum(axis=1), 1)
+    share = moment.exploration[:, None] / counts
+    top = 1.0 - moment.exploration[:, None] + share
+    terms = (counts - 1) * share * np.log(np.maximum(share, 1e-12))
+    return -(terms + top * np.log(np.maximum(top, 1e-12)))
 
 
 class IqnRule(ValueRule):

@@ -17,10 +17,13 @@ def dueling(outputs: Tensor, actions: int) -> Tensor:
 
 
 def masked(values: Tensor, legal: Tensor | None) -> Tensor:
-    """Return values with those of illegal actions far below all others."""
+    """Return values with those of illegal actions far below all others.
+
+    Where no action is legal (nobody acts there), all values stay.
+    """
     if legal is None:
         return values
-    return torch.where(legal, values, FAR_BELOW)
+    return torch.where(legal | ~legal.any(dim=-1, keepdim=True), values, FAR_BELOW)
 
 
 def pick(values: Tensor, actions: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ from rookery.seeding import Stream
 from rookery.specs import AgentSpec, Array
 
 LANES = 16
+MOST = 1 << 22
+"""Numbers in one draw of a stream."""
 
 
 def padded(width: int) -> int:
@@ -56,7 +58,7 @@ class Parameters:
         offset = 0
         for layer in layers:
             for name, (rows, columns) in layer.tensors.items():
-                high = 1 if rows == 1 else padded(rows)
+                high = 1 if ".bias" in name.removeprefix(layer.name) else padded(rows)
                 wide = padded(columns)
                 self.shapes[name] = (rows, columns)
                 self._places[name] = (offset, high, wide)
@@ -108,9 +110,18 @@ class Parameters:
             if name.endswith("_noise"):
                 view[...] = 0.5 * bound
                 continue
-            draws = stream.uniform((agent,), number, view.size)[0]
+            draws = _many_uniform(stream, agent, number, view.size)
             view[...] = ((2.0 * draws - 1.0) * bound).reshape(view.shape)
         return flat
+
+
+def _many_uniform(stream: Stream, agent: int, number: int, count: int) -> Array:
+    """Return any number of draws; one draw of a stream has at most `MOST`."""
+    parts = [
+        stream.uniform((agent, part), number, min(MOST, count - part * MOST))[0]
+        for part in range(-(-count // MOST))
+    ]
+    return np.concatenate(parts)
 
 
 def linear(weights: Mapping[str, Tensor], name: str, inputs: Tensor) -> Tensor:

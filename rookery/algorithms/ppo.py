@@ -83,7 +83,9 @@ class PpoPolicy(Policy):
         legal = _stacked_legal(moment.legal, logits.shape)
         chances = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
         below = chances.cumsum(axis=2) <= moment.draws[:, :, :1]
-        drawn = np.minimum(below.sum(axis=2), chances.shape[2] - 1)
+        # Sums fall short of 1 by rounding: the largest draws take the last likely action.
+        last = chances.shape[2] - 1 - (chances[:, :, ::-1] > 0).argmax(axis=2)
+        drawn = np.minimum(below.sum(axis=2), last)
         greedy = moment.exploration[:, None] == 0
         actions = np.where(greedy, chances.argmax(axis=2), drawn)
         picked = np.take_along_axis(chances, actions[..., None], axis=2)[..., 0]
@@ -200,7 +202,7 @@ class PpoRule(Rule):
                 norms = self.group.apply(
                     self.group.gradients(found.loss), found.loss, active
                 )
-                log.add(found, norms, active)
+                log.add(found, norms, active & self.group.going)
 
     def _losses(self, part: Minibatch) -> Losses:
         settings = self.plans[0].settings.ppo
@@ -213,7 +215,12 @@ class PpoRule(Rule):
         bonus = settings.entropy * chances.sum(dim=2)
         errors = part.targets - values
         each = policy + bonus + settings.value * errors.square()
-        return Losses((each * share).sum(dim=1), errors.detach().abs(), values.detach())
+        used = share * share.shape[1]  # unused places count for nothing in means
+        return Losses(
+            (each * share).sum(dim=1),
+            errors.detach().abs() * used,
+            values.detach() * used,
+        )
 
 
 PPO = Algorithm("ppo", PpoPolicy, PpoRule)

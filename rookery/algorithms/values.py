@@ -194,7 +194,7 @@ class ValueRule(Rule):
                 else gradients
             )
         norms = self.group.apply(total, found.loss, active)
-        log.add(found, norms, active)
+        log.add(found, norms, active & self.group.going)
 
     def _pass(self, readers: Sequence[ReplayReader], place: Place, active: Array) -> Losses:
         draws = self._stream.uniform(place, 0, self._count)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -578,9 +580,11 @@ def test_runs_with_users_code_have_the_same_digest_again(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run folder that names code, and a mark that the code would leave."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n"
         f"from {__name__} import LinearQ\n"
@@ -593,7 +597,10 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Changed, and so not the module that is loaded already.
     with (tmp_path / "mine.py").open("a") as file:
         file.write("# once more\n")
-    return tmp_path / "mark"
+    yield tmp_path / "mark"
+    for name in set(sys.modules) - before:
+        if name.startswith("rookery_file_"):
+            del sys.modules[name]
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
