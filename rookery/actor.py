@@ -22,6 +22,7 @@ from rookery.memory.arena import COMMIT, Arena
 from rookery.memory.replay import ReplayWriter
 from rookery.players.base import Player, Sight
 from rookery.specs import Array
+from rookery.stopping import StopFlag
 
 HASH_BYTES = 32
 
@@ -47,10 +48,12 @@ class Actor:
         arena: Arena,
         cast: Cast,
         turns_per_round: int,
+        stop: StopFlag | None = None,
     ) -> None:
         self._game, self._members, self._players = game, members, players
         self._arena, self._cast = arena, cast
         self._turns = turns_per_round
+        self._stop = stop or StopFlag()
         self._numbers = [member.plan.number for member in members]
         self._writers = {
             member.plan.number: ReplayWriter(arena.rows(member.id)) for member in members
@@ -79,6 +82,7 @@ class Actor:
         return played
 
     def _play_turn(self, tally: _Tally) -> list[Episode]:
+        self._stop.check()
         for phase in self._game.begin_turn():
             seen = self._game.observe(phase)
             self._write_seen(phase, seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +23,7 @@ from rookery.problems import dotted
 from rookery.running import Session
 from rookery.runs import Run, unnamed_code
 from rookery.seeds import parse_seeds, train_seeds
+from rookery.stopping import StopFlag, Stopped
 
 out = Console()
 err = Console(stderr=True)
@@ -76,18 +77,18 @@ def _algorithms(config: Config) -> dict[str, str]:
 
 def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str, Any]:
     """Train one run in its folder, showing how it goes; return a summary."""
-    session = Session(entry, config, path)
+    stop = StopFlag()
+    session = Session(entry, config, path, stop)
     for line in session.training.warnings:
         err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    for asked in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C, and what schedulers send
-        signal.signal(asked, signal.default_int_handler)
     with Progress(err, config, session.training.members, quiet) as progress:
         try:
-            session.run(progress.show)
-        except KeyboardInterrupt:
+            with stop.listening():
+                session.run(progress.show)
+        except Stopped:
             _say_stopped(path, session.done)
-            raise
+            sys.exit(128 + (stop.signal or 0))
     return {
         "run": str(path),
         "rounds": session.done,

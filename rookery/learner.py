@@ -17,6 +17,7 @@ from rookery.company import Member, capacity_of
 from rookery.memory.arena import Arena
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
+from rookery.stopping import StopFlag
 
 
 @dataclass
@@ -37,8 +38,10 @@ class Learner:
         arena: Arena,
         seed: int,
         turns_per_round: int,
+        stop: StopFlag | None = None,
     ) -> None:
         self._turns = turns_per_round
+        self._stop = stop or StopFlag()
         self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
 
     def begin(self) -> None:
@@ -51,6 +54,7 @@ class Learner:
         started = time.perf_counter()
         learned = Learned()
         for group in self._groups:
+            self._stop.check()
             learned.metrics |= group.learn(number, border * self._turns, self._turns)
         learned.seconds = time.perf_counter() - started
         return learned

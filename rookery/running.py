@@ -18,6 +18,7 @@ from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
 from rookery.origins import origins_of
 from rookery.playing import Match, Seat, agents_of, play_match
+from rookery.stopping import StopFlag, Stopped
 from rookery.toml import write_config
 from rookery.trained import TrainedAgent
 from rookery.training import Round, Training
@@ -29,10 +30,12 @@ EVALUATION_SEED = 2**62
 class Session:
     """One run of training, with everything it leaves in its folder."""
 
-    def __init__(self, entry: Entry, config: Config, folder: Path) -> None:
+    def __init__(
+        self, entry: Entry, config: Config, folder: Path, stop: StopFlag | None = None
+    ) -> None:
         self.entry, self.config, self.folder = entry, config, folder
         origins = origins_of(config, agents_of(entry, config))
-        self.training = Training(entry, config, origins)
+        self.training = Training(entry, config, origins, stop)
         write_config(config, folder / "config.toml")
         self.log = RunLog(folder)
         self.done = 0
@@ -48,8 +51,8 @@ class Session:
                 self.done = one.number
                 self._keep(one.number)
                 show(one)
-        except KeyboardInterrupt:
-            self.log.event("interrupt", round=self.done)
+        except (Stopped, KeyboardInterrupt):
+            self.log.event("stop", round=self.done)
             raise
         finally:
             if self.done:

@@ -38,6 +38,7 @@ from rookery.playing import find_player
 from rookery.probe import split_groups
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
+from rookery.stopping import StopFlag
 
 
 @dataclass
@@ -54,10 +55,14 @@ class Training:
     """A run in one process."""
 
     def __init__(
-        self, entry: Entry, config: Config, origins: Mapping[str, Mapping[str, Array]] = {}
+        self,
+        entry: Entry,
+        config: Config,
+        origins: Mapping[str, Mapping[str, Array]] | None = None,
+        stop: StopFlag | None = None,
     ) -> None:
         torch.set_num_threads(1)
-        self._origins = origins
+        self._origins = origins or {}
         """Named weights that agents start with, by id, where they are not their own."""
         self.config = config
         self.game = Guarded(
@@ -85,12 +90,14 @@ class Training:
             self.arena,
             self.cast,
             config.turns_per_round,
+            stop,
         )
         self.learner = Learner(
             [group for group in groups if group],
             self.arena,
             config.seed,
             config.turns_per_round,
+            stop,
         )
 
     def rounds(self) -> Iterator[Round]:

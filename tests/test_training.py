@@ -256,7 +256,7 @@ def test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it(
     process.send_signal(sent)
     _, said = process.communicate(timeout=60)
 
-    assert process.returncode == 130
+    assert process.returncode == 128 + sent
     assert "look at it: rookery evaluate mine" in said
     assert "Traceback" not in said
     assert rookery.Run(tmp_path / "mine").digest()["run"]

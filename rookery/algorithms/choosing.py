@@ -38,7 +38,8 @@ def choose_by_chances(chances: Array, moment: Moment) -> Choice:
     likeliest = kept.argmax(axis=1)
     sums = kept.cumsum(axis=1)
     below = sums <= moment.draws[0, :, :1] * sums[:, -1:]
-    drawn = below.sum(axis=1)  # the first action whose sum lies above the draw
+    # The first action whose sum lies above the draw; where none is legal, any will do.
+    drawn = np.minimum(below.sum(axis=1), chances.shape[1] - 1)
     actions = likeliest if moment.exploration[0] == 0 else drawn
     picked = np.take_along_axis(kept, actions[:, None], axis=1).T
     entropies = -(kept * _log(kept)).sum(axis=1)

@@ -30,7 +30,7 @@ from rookery.algorithms.group import STOPPED, UPDATES
 from rookery.algorithms.own_code import Code, seed_at, seed_of
 from rookery.algorithms.rewards import RewardSpread
 from rookery.errors import ConfigError
-from rookery.memory.replay import ReplayReader
+from rookery.memory.replay import Batch, ReplayReader
 from rookery.problems import shown
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
@@ -119,9 +119,11 @@ class Mine:
         if found.shape != expected or found.dtype.char not in TYPES:
             what = f"returned {_form(found)}, expected numbers {expected}: one per world"
             raise self._error(method, f"{what} and action.")
+        if method == "probabilities" and not (found >= 0).all():
+            raise self._error(method, f"returned {found.min()}, expected 0 or more.")
         return found.astype(np.float32)
 
-    def update(self, batch: Any, seed: int) -> dict[str, float]:
+    def update(self, batch: Batch, seed: int) -> dict[str, float]:
         """Let it learn from a batch; return its figures."""
         with self.code.running(self.plan, "update", seed):
             figures = dict(self.itself.update(batch) or {})
@@ -228,18 +230,12 @@ class OwnRule(Rule):
         """Build, load, update, and keep the state; return the means of all figures."""
         mine = Mine(self.code, self._plan)
         mine.load(self._weights)
-        updates, size = (
-            self._plan.settings.updates_per_round,
-            self._plan.settings.batch_size,
-        )
+        updates = self._plan.settings.updates_per_round
         found: dict[str, list[float]] = {}
         for update in range(updates):
             place = (self._plan.number, number, update)
-            steps = reader.draw(self._stream.uniform(place, BATCH_DRAW, size)[0])
-            batch = reader.batch(steps)
-            batch = replace(batch, returns=batch.returns * np.float32(self._spread.factor))
-            figures = mine.update(batch, seed_of(self._stream, place, SEED_DRAW))
-            for name, value in figures.items():
+            seed = seed_of(self._stream, place, SEED_DRAW)
+            for name, value in mine.update(self._batch(reader, place), seed).items():
                 found.setdefault(name, []).append(value)
         weights = mine.save()
         if _has_nan(mine.unpacked(weights).values()) or _has_nan(found.values()):
@@ -249,6 +245,12 @@ class OwnRule(Rule):
         self._counters[UPDATES] += updates
         means = {name: float(np.mean(values)) for name, values in found.items()}
         return means | {"updates": updates}
+
+    def _batch(self, reader: ReplayReader, place: tuple[int, int, int]) -> Batch:
+        size, factor = self._plan.settings.batch_size, np.float32(self._spread.factor)
+        numbers = self._stream.uniform(place, BATCH_DRAW, size)[0]
+        batch = reader.batch(reader.draw(numbers))
+        return replace(batch, returns=batch.returns * factor)
 
     # By name.
 

@@ -237,6 +237,16 @@ def test_a_state_by_name_comes_back_to_the_last_bit(name: str) -> None:
     assert same_bits(crew.rule.unnamed(named), state)
 
 
+@pytest.mark.parametrize("name", ["Net", "LinearQ", "Softmax"])
+def test_learning_goes_on_where_actions_are_masked(name: str) -> None:
+    crew = Crew(own(name), [plan_of(spec=spec_of(masked=True))])
+
+    (metrics,) = crew.train(2)
+
+    assert metrics["updates"] == 3
+    assert "stopped" not in metrics
+
+
 def test_a_network_can_learn_from_a_prioritised_replay() -> None:
     crew = Crew(own("Net"), [plan_of(replay={"kind": "prioritised"})])
 
@@ -349,6 +359,16 @@ def test_chances_of_illegal_actions_are_shared_out_among_the_others() -> None:
     np.testing.assert_allclose(chosen.entropies, [expected], rtol=1e-6)
 
 
+@pytest.mark.parametrize("choose", [choose_by_values, choose_by_chances])
+def test_where_nothing_is_legal_nobody_acts_and_nothing_breaks(choose) -> None:
+    nothing = np.zeros((1, 3), bool)
+
+    chosen = choose(np.ones((1, 3), np.float32), moment_of(nothing, 0.5, [[0.9, 0.9]]))
+
+    assert 0 <= chosen.actions[0, 0] < 3
+    assert np.isfinite(chosen.entropies).all()
+
+
 def test_without_exploration_the_likeliest_action_is_chosen() -> None:
     chances = np.array([[0.2, 0.5, 0.3]], np.float32)
 
@@ -451,6 +471,11 @@ class Flat(LinearQ):
         return flat(seen)[:, 0]
 
 
+class Negative(Softmax):
+    def probabilities(self, seen):
+        return -super().probabilities(seen)
+
+
 WRONG = {
     "Unmade": r"Unmade.__init__ raised KeyError: 'no such\\nthing' \(line \d+\)",
     "Blind": r"Blind.forward raised KeyError: 'eyes' \(line \d+\)",
@@ -465,6 +490,7 @@ WRONG = {
     "Objects": r"Objects.state gave 'self' as object: give arrays of numbers, by name.",
     "Unloaded": r"Unloaded.load raised KeyError: 'tables' \(line \d+\)",
     "Flat": r"Flat.values returned \(3,\) float64, expected numbers \(3, 5\): one per w",
+    "Negative": r"Negative.probabilities returned -0.2, expected 0 or more.",
 }
 
 
