@@ -300,3 +300,21 @@ def test_config_is_what_the_run_was_asked_to_do(run: rookery.Run) -> None:
     assert isinstance(run.config, Config)
     assert run.config.rounds == 4
     assert run.config.game.name == "gathering"
+
+
+@pytest.mark.shows("A4")
+def test_another_process_rebuilds_the_agents_from_plain_files(
+    run: rookery.Run, tmp_path: Path
+) -> None:
+    code = (
+        "import json, sys, rookery\n"
+        "run = rookery.Run(sys.argv[1])\n"
+        "match = rookery.play('gathering', run.players(), episodes=3, turns=10)\n"
+        "print(json.dumps(match.returns.tolist()))\n"
+    )
+    command = [sys.executable, "-c", code, str(run.path)]
+    there = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+
+    here = rookery.play("gathering", run.players(), episodes=3, turns=10)
+
+    assert json.loads(there.stdout) == here.returns.tolist()
