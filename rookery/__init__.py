@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rookery.errors import ConfigError, GameError, PlayerError, RookeryError
+    from rookery.errors import (
+        AlgorithmError,
+        ConfigError,
+        GameError,
+        PlayerError,
+        RookeryError,
+    )
     from rookery.library import Crossplay, crossplay, train
     from rookery.playing import Match, play
     from rookery.recordings import Recording
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from rookery.trained import TrainedAgent
 
 __all__ = [
+    "AlgorithmError",
     "ConfigError",
     "Crossplay",
     "GameError",
@@ -33,6 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AlgorithmError": "errors",
     "ConfigError": "errors",
     "Crossplay": "library",
     "GameError": "errors",

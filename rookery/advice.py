@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rookery.company import Member
-from rookery.config import Config
+from rookery.config.run import Config
 
 
 def advise(config: Config, members: Sequence[Member]) -> list[str]:

@@ -19,13 +19,13 @@ from rich.console import Console
 
 from rookery import views
 from rookery.bench.measure import bench_names, run_bench
+from rookery.config.toml import write_config
 from rookery.configuring import configure, seat
 from rookery.errors import ConfigError, RookeryError, nearest
 from rookery.folders import is_run, new_run
 from rookery.games.catalog import entries_by_name
 from rookery.games.checks import check_game
 from rookery.playing import agents_of, lineup, play_match
-from rookery.toml import write_config
 
 app = typer.Typer(
     help="Groups of independent learning agents in one shared game.",

@@ -12,14 +12,14 @@ from typing import Any
 from rich.console import Console
 
 from rookery import views
-from rookery.config import Config
+from rookery.config.problems import dotted
+from rookery.config.run import Config
 from rookery.configuring import configure
 from rookery.errors import ConfigError
 from rookery.folders import new_run, seeds_of
 from rookery.games.catalog import Entry, entries_by_name
 from rookery.monitoring.terminal import Progress
 from rookery.playing import Match, Seat, lineup, play_match
-from rookery.problems import dotted
 from rookery.running import Session
 from rookery.runs import Run, unnamed_code
 from rookery.seeds import parse_seeds, train_seeds

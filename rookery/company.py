@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rookery.algorithms.base import AgentPlan, Algorithm
 from rookery.algorithms.catalog import find_algorithm
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
 

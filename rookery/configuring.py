@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rookery.config import Config
+from rookery.config.problems import shown
+from rookery.config.resolving import resolve
+from rookery.config.run import Config
+from rookery.config.toml import read_toml
+from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.playing import agents_of, lineup
-from rookery.problems import shown
-from rookery.resolving import resolve
-from rookery.toml import read_toml
-from rookery.words import merge, parse_words
 
 
 def configure(

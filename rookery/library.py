@@ -40,7 +40,8 @@ def train(
     path = new_run(Path(run) if run is not None else None, entry.name)
     session = Session(entry, config, path)
     session.run(show)
-    return Run(path, game)
+    algorithms = [member.plan.settings.algorithm for member in session.training.members]
+    return Run(path, game, algorithms)
 
 
 @dataclass

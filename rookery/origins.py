@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.runs import Run
 from rookery.specs import AgentSpec, Array
@@ -21,18 +21,21 @@ def origins_of(
     for spec in agents:
         origin = config.agent(spec.id).start_from
         if origin is not None:
-            found[spec.id] = _read(origin, spec)
+            found[spec.id] = _read(origin, spec, config)
     return found
 
 
-def _read(origin: str, spec: AgentSpec) -> Mapping[str, Array]:
+def _read(origin: str, spec: AgentSpec, config: Config) -> Mapping[str, Array]:
     written = WRITTEN.fullmatch(origin)
     if written is None:
         raise ConfigError(
             f"agents.{spec.id}.from is '{origin}': write RUN:ID, or RUN:ID@ROUND."
         )
     number = int(written["round"]) if written["round"] else None
-    trained = Run(written["run"]).players(number)[written["agent"]]
+    # Code that the user has named for this run is trusted in the other, too.
+    named = [config.algorithm, *(agent.algorithm for agent in config.agents.values())]
+    run = Run(written["run"], config.game.name, named)
+    trained = run.players(number)[written["agent"]]
     mine = (dict(trained.spec.parts), trained.spec.num_actions)
     if mine != (dict(spec.parts), spec.num_actions):
         raise ConfigError(

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.config import Config
+from rookery.config.resolving import resolve
+from rookery.config.run import Config
 from rookery.errors import ConfigError, nearest
 from rookery.games.base import Game
 from rookery.games.catalog import Entry, find
@@ -21,7 +22,6 @@ from rookery.games.guard import Guarded
 from rookery.games.table import Table
 from rookery.players.base import Player
 from rookery.recordings import Recorder, Recording
-from rookery.resolving import resolve
 from rookery.seeding import Purpose, Stream
 from rookery.specs import AgentSpec, Array
 

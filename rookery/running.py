@@ -13,13 +13,13 @@ from safetensors.numpy import save as save_bytes
 
 from rookery.acting import exploration_of
 from rookery.checkpoints import save_checkpoint, write_whole
-from rookery.config import Config
+from rookery.config.run import Config
+from rookery.config.toml import write_config
 from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
 from rookery.origins import origins_of
 from rookery.playing import Match, Seat, agents_of, play_match
 from rookery.stopping import StopFlag, Stopped
-from rookery.toml import write_config
 from rookery.trained import TrainedAgent
 from rookery.training import Round, Training
 

@@ -19,16 +19,16 @@ from safetensors.numpy import load_file
 from rookery.algorithms.own import is_own
 from rookery.checkpoints import checkpoints_in, digest, load_checkpoint
 from rookery.company import Member, assemble
-from rookery.config import Config
+from rookery.config.problems import one_line
+from rookery.config.resolving import resolve
+from rookery.config.run import Config
+from rookery.config.toml import read_toml
 from rookery.errors import ConfigError, nearest
 from rookery.folders import CONFIG
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
 from rookery.playing import agents_of
-from rookery.problems import one_line
-from rookery.resolving import resolve
 from rookery.specs import Array
-from rookery.toml import read_toml
 from rookery.trained import TrainedAgent
 
 if TYPE_CHECKING:

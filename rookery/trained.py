@@ -8,13 +8,13 @@ import numpy as np
 
 from rookery.algorithms.base import Moment
 from rookery.company import Member
+from rookery.config.settings import Settings
 from rookery.errors import PlayerError
 from rookery.memory.block import Block
 from rookery.memory.replay import ReplayWriter
 from rookery.memory.rows import Rows, stack
 from rookery.players.base import Player, Sight
 from rookery.seeding import Purpose, Stream
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Array
 
 

@@ -26,7 +26,7 @@ from rookery.company import (
     check_company,
     groups_of,
 )
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.games.base import Game
 from rookery.games.catalog import Entry
 from rookery.games.guard import Guarded

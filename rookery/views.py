@@ -19,12 +19,12 @@ from rich.progress import (
 from rich.table import Table
 
 from rookery.bench.measure import Report
-from rookery.config import Config
+from rookery.config.resolving import SettingRow, describe_settings
+from rookery.config.run import Config
 from rookery.games.catalog import Entry
 from rookery.games.checks import Finding
 from rookery.games.gridworld import GridEngine
 from rookery.playing import Match
-from rookery.resolving import SettingRow, describe_settings
 from rookery.specs import AgentSpec
 
 MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
-from rookery.config import Config
+from rookery.config.resolving import resolve
+from rookery.config.run import Config
+from rookery.config.settings import Settings
+from rookery.config.words import parse_words
 from rookery.errors import ConfigError
-from rookery.resolving import resolve
-from rookery.settings import Settings
-from rookery.words import parse_words
 
 
 class Colour(Enum):

@@ -10,11 +10,12 @@ import pytest
 
 from rookery.acting import Cast
 from rookery.actor import Actor, Life, snapshot_of
-from rookery.agent_config import AgentSettings, EpsilonConfig
 from rookery.algorithms.base import Algorithm, Choice, Policy
 from rookery.algorithms.iqn import IqnRule
 from rookery.algorithms.schedules import epsilon
 from rookery.company import AgentPlan, Member, groups_of
+from rookery.config.agent import AgentSettings, EpsilonConfig
+from rookery.config.settings import Settings
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
 from rookery.learner import reader_of
@@ -22,7 +23,6 @@ from rookery.memory.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
 from rookery.memory.rows import HEADER
 from rookery.players.base import Player
 from rookery.seeding import Purpose, Stream
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Part
 
 WORLDS, TURNS = 3, 4  # worlds, and turns per round

@@ -150,7 +150,7 @@ def test_replay_leaves_a_gif_a_recording_and_the_configuration(
     assert files == {
         "r/config.toml",
         "r/replays/episode-0.gif",
-        "r/recordings/world-0.episode-0.safetensors",
+        "r/recordings/episode-0.safetensors",
     }
 
 
@@ -194,7 +194,7 @@ def test_games_describe_and_bench_list_what_there_is(
 ) -> None:
     assert "treasurehunt" in run(capsys, "games")[1]
     assert "game.spawn" in run(capsys, "describe", "treasurehunt")[1]
-    assert "benchmarks: game" in run(capsys, "bench")[1]
+    assert "benchmarks: collect, game, update" in run(capsys, "bench")[1]
 
 
 def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:

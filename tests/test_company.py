@@ -10,10 +10,10 @@ import pytest
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.company import assemble, check_company, groups_of, stack_key
+from rookery.config.resolving import resolve
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError
 from rookery.games.catalog import find
-from rookery.resolving import resolve
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Part
 from rookery.training import Training
 

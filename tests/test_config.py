@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.config import AgentConfig, Config
+from rookery.config.resolving import describe_settings, resolve
+from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
-from rookery.resolving import describe_settings, resolve
 from tests.mazes import Beam, Colour, Maze, resolve_words
 
 # What fits

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rookery.config.resolving import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
 from rookery.games import catalog
 from rookery.games import gridworld as grid
@@ -27,7 +28,6 @@ from rookery.playing import (
     play_match,
     player_name,
 )
-from rookery.resolving import resolve
 
 DILEMMA = "iterated_prisoners_dilemma"
 

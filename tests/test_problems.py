@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from rookery.config.problems import shown
+from rookery.config.resolving import resolve
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError
-from rookery.problems import shown
-from rookery.resolving import resolve
-from rookery.settings import Settings
 from tests.mazes import Maze, answer_of, resolve_words, values
 
 

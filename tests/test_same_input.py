@@ -9,10 +9,10 @@ import pytest
 
 from rookery.algorithms.iqn import IqnPolicy
 from rookery.algorithms.ppo import PpoPolicy
+from rookery.config.resolving import resolve
 from rookery.games.catalog import find
 from rookery.learner import reader_of
 from rookery.memory.replay import ReplayReader
-from rookery.resolving import resolve
 from rookery.training import Training
 
 SMALL = {

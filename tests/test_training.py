@@ -12,7 +12,7 @@ import pytest
 import rookery
 from rookery.advice import advise
 from rookery.company import assemble
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.configuring import configure
 from rookery.playing import agents_of
 

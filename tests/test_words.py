@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.config import Config
+from rookery.config.resolving import describe_settings
+from rookery.config.run import Config
+from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError
-from rookery.resolving import describe_settings
-from rookery.words import merge, parse_words
 from tests.mazes import Maze, answer_of, resolve_words
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rookery.agent_config import AgentSettings
+from rookery.config.agent import AgentSettings
 from rookery.memory.replay import ReplayReader
 from rookery.specs import AgentSpec, Array
 

@@ -17,9 +17,9 @@ from rookery.algorithms.base import Algorithm
 from rookery.algorithms.own_code import Code
 from rookery.algorithms.own_learner import OwnPolicy, OwnRule
 from rookery.algorithms.own_network import NetworkPolicy, NetworkRule
+from rookery.config.problems import shown
 from rookery.errors import ConfigError
 from rookery.loading import load_object
-from rookery.problems import shown
 
 ACTS = ("values", "probabilities")
 LEARNS = ("update", "state", "load")

@@ -20,9 +20,9 @@ import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
 from rookery.algorithms.base import AgentPlan, Moment
+from rookery.config.problems import cut
 from rookery.errors import AlgorithmError, RookeryError
 from rookery.loading import line_in, one_line
-from rookery.problems import cut
 from rookery.seeding import Stream
 from rookery.specs import Array
 

@@ -29,9 +29,9 @@ from rookery.algorithms.choosing import choose_by_chances, choose_by_values
 from rookery.algorithms.group import STOPPED, UPDATES
 from rookery.algorithms.own_code import Code, seed_at, seed_of
 from rookery.algorithms.rewards import RewardSpread
+from rookery.config.problems import shown
 from rookery.errors import ConfigError
 from rookery.memory.replay import Batch, ReplayReader
-from rookery.problems import shown
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.agent_config import ReplayConfig
+from rookery.config.agent import ReplayConfig
 from rookery.memory.replay import ReplayReader
 from rookery.specs import Array
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from rookery.agent_config import RewardConfig
+from rookery.config.agent import RewardConfig
 from rookery.memory.replay import ReplayReader
 from rookery.specs import Array
 

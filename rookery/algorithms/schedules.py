@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rookery.agent_config import EpsilonConfig, RateConfig
+from rookery.config.agent import EpsilonConfig, RateConfig
 
 
 def epsilon(settings: EpsilonConfig, steps: int) -> float:

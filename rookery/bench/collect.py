@@ -17,7 +17,7 @@ import numpy as np
 from rookery.algorithms.base import WEIGHTS
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.configuring import configure
 from rookery.games.catalog import Entry
 from rookery.memory.rows import stack

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from rookery.agent_config import AgentSettings
+from rookery.config.agent import AgentSettings
 from rookery.games.base import Game
 from rookery.specs import AgentSpec, Array
 

@@ -14,7 +14,6 @@ from math import prod
 import numpy as np
 import torch
 
-from rookery.agent_config import AgentSettings
 from rookery.algorithms.base import AgentPlan
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import COSINES
@@ -22,6 +21,7 @@ from rookery.bench.collect import configured, first_weights, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay
 from rookery.company import Member
+from rookery.config.agent import AgentSettings
 from rookery.learner import reader_of
 from rookery.memory.rows import Rows
 from rookery.specs import AgentSpec

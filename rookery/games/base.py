@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from rookery.config.settings import Settings as BaseSettings
 from rookery.errors import GameError
-from rookery.settings import Settings as BaseSettings
 from rookery.specs import AgentSpec, Array
 
 Phases = tuple[tuple[int, ...], ...]

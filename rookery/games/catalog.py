@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import Any
 
 import rookery.games
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.loading import load_object
 from rookery.players.base import RandomPlayer
-from rookery.settings import Settings
 
 PETTINGZOO = "pettingzoo:"
 

@@ -12,11 +12,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from rookery.config.settings import Settings
 from rookery.games.base import Game, Observation, Outcome, Phases
 from rookery.games.gridworld.columns import Columns
 from rookery.players.matrix import PLAYERS
 from rookery.seeding import Purpose, Stream
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Array, Part
 
 NOT_YET = -1

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError, GameError
 from rookery.games.base import Game, Observation, Outcome, Phases
 from rookery.games.zoo.keywords import (
@@ -31,7 +32,6 @@ from rookery.games.zoo.parallel import World, raised
 from rookery.games.zoo.seats import Seat
 from rookery.loading import attribute, load_module
 from rookery.seeding import Purpose
-from rookery.settings import Settings
 from rookery.specs import Array
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")

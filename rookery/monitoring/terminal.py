@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from rookery.company import Member
-from rookery.config import Config
+from rookery.config.run import Config
 from rookery.training import Round
 
 LINE_SECONDS = 10.0

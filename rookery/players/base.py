@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rookery.config.settings import Settings
 from rookery.seeding import Stream
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Array
 
 

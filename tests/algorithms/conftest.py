@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.agent_config import AgentSettings
 from rookery.algorithms.base import AgentPlan
+from rookery.config.agent import AgentSettings
 from rookery.memory.block import Block
 from rookery.memory.replay import ReplayReader, ReplayWriter, slots_needed
 from rookery.memory.rows import Rows

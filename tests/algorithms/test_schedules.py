@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.agent_config import EpsilonConfig, RateConfig
 from rookery.algorithms.schedules import epsilon, learning_rate
+from rookery.config.agent import EpsilonConfig, RateConfig
 
 
 @pytest.mark.shows("D5")

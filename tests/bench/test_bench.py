@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.agent_config import AgentSettings
 from rookery.algorithms.base import AgentPlan
 from rookery.algorithms.iqn import IqnRule
 from rookery.bench import collect, update
 from rookery.bench.measure import alternate, bench_names
 from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch
+from rookery.config.agent import AgentSettings
 from rookery.learner import reader_of
 from rookery.memory.replay import ReplayReader
 from rookery.specs import Array

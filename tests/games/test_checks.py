@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import Field as Limits
 
+from rookery.config.settings import Settings
 from rookery.errors import GameError
 from rookery.games import catalog, checks
 from rookery.games import gridworld as grid
@@ -17,7 +18,6 @@ from rookery.games.catalog import Entry
 from rookery.games.checks import Conformance, Skipped, check_game
 from rookery.games.rehearsal import Broken, Rehearsal, compare
 from rookery.players.base import RandomPlayer
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Part
 
 GAMES = sorted(catalog.entries_by_name())

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rookery.config.settings import Settings
 from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
-from rookery.settings import Settings
 from rookery.specs import AgentSpec, Part
 
 WORLDS = 2

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError
-from rookery.settings import Settings
 from rookery.specs import Array
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
-from rookery.settings import Settings
+from rookery.config.settings import Settings
 
 PLAIN = (bool, int, float, str, list, tuple, dict, NoneType)
 RENDER_MODE = "render_mode"

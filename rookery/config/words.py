@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rookery.config.problems import Place, dotted, shown
 from rookery.errors import ConfigError
-from rookery.problems import Place, dotted, shown
 
 Tree = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """What a user may choose about a run.
 
-The groups below are the settings; `rookery.resolving` makes a `Config` of what a user
-wrote. Every field has a description, which is its only text.
+The groups below are the settings; `rookery.config.resolving` makes a `Config` of what a
+user wrote. Every field has a description, which is its only text.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from rookery.agent_config import AgentSettings
+from rookery.config.agent import AgentSettings
+from rookery.config.problems import dotted, shown
+from rookery.config.settings import Settings
 from rookery.errors import ConfigError, nearest
-from rookery.problems import dotted, shown
-from rookery.settings import Settings
 
 LIMIT_PROBLEMS = 20
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from rookery.config import LIMIT_PROBLEMS, AnySettings, Config, GameConfig, all_in_one
-from rookery.problems import (
+from rookery.config.problems import (
     Place,
     one_line,
     problem_words,
@@ -19,8 +18,9 @@ from rookery.problems import (
     toml_value,
     type_words,
 )
-from rookery.settings import Settings
-from rookery.words import Tree, plain
+from rookery.config.run import LIMIT_PROBLEMS, AnySettings, Config, GameConfig, all_in_one
+from rookery.config.settings import Settings
+from rookery.config.words import Tree, plain
 
 
 class SettingRow(NamedTuple):

@@ -17,9 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rookery.config import Config, GameConfig
-from rookery.errors import ConfigError
-from rookery.problems import (
+from rookery.config.problems import (
     LIMIT_LINE,
     cut,
     dotted,
@@ -28,7 +26,9 @@ from rookery.problems import (
     toml_key,
     toml_value,
 )
-from rookery.words import Tree, is_deep, too_deep
+from rookery.config.run import Config, GameConfig
+from rookery.config.words import Tree, is_deep, too_deep
+from rookery.errors import ConfigError
 
 LIMIT_BYTES = 2**20
 COMMENT_WIDTH = 86
