@@ -10,7 +10,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -35,10 +35,10 @@ class Entry:
     settings: type[Settings]
     players: Mapping[str, Any]
     """Scripted players by name; `random` is always among them."""
-    training: Mapping[str, Any]
-    """Settings of training that suit the game, by dotted key."""
     build: Callable[..., Game]
     """Called with (settings, worlds, seed, first_world)."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of training that suit the game, by dotted key."""
 
 
 def find(name: str) -> Entry:
@@ -89,7 +89,7 @@ def _entry(name: str, found: Any) -> Entry:
         )
     summary = (inspect.getdoc(found) or "").split("\n")[0]
     players = {"random": RandomPlayer, **found.players}
-    return Entry(name, summary, found.Settings, players, found.training, _builder(found))
+    return Entry(name, summary, found.Settings, players, _builder(found), found.training)
 
 
 def _builder(found: type[Game] | type[GridGame]) -> Callable[..., Game]:
