@@ -19,6 +19,7 @@ from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
 DRAWS = 2
+AHEAD = 64
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Cast:
         self._policies: dict[tuple[int, ...], Policy] = {}
         self._ready: set[tuple[int, ...]] = set()
         self._weights: Mapping[int, Array] = {}
+        self._drawn: dict[tuple[int, ...], tuple[int, Array]] = {}
         self._round = 0
 
     def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
@@ -93,10 +95,21 @@ class Cast:
         return {i: Acted(*(column[k] for column in columns)) for k, i in enumerate(agents)}
 
     def _draws(self, agents: tuple[int, ...], turn: int) -> Array:
-        """Return (agents, worlds, 2) numbers, keyed by agent, world and turn."""
-        worlds = len(self._worlds)
-        place = (np.repeat(agents, worlds), np.tile(self._worlds, len(agents)), turn)
-        return self._stream.uniform(place, 0, DRAWS).reshape(len(agents), worlds, DRAWS)
+        """Return (agents, worlds, 2) numbers, keyed by agent, world and turn.
+
+        Those of many turns are made in one call, because a call costs more than they do.
+        """
+        first = turn - turn % AHEAD
+        made, drawn = self._drawn.get(agents, (-1, self._worlds))
+        if made != first:
+            shape = (AHEAD, len(agents), len(self._worlds))
+            turns, numbers, worlds = np.meshgrid(
+                np.arange(first, first + AHEAD), agents, self._worlds, indexing="ij"
+            )
+            place = (numbers.ravel(), worlds.ravel(), turns.ravel())
+            drawn = self._stream.uniform(place, 0, DRAWS).reshape(*shape, DRAWS)
+            self._drawn[agents] = (first, drawn)
+        return drawn[turn - first]
 
     def _policy(self, agents: tuple[int, ...]) -> Policy:
         """Return the policy of just these agents, with the weights of the round."""

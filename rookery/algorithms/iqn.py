@@ -56,9 +56,7 @@ class IqnPolicy(Policy):
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.plans), worlds)
         hidden = self.network.read(self._weights, self._inputs.fill(moment.seen))
-        values = (
-            self.network.values(self._weights, hidden, self._embedded).mean(dim=2).numpy()
-        )
+        values = self.network.means(self._weights, hidden, self._embedded).numpy()
         best = values.copy()
         for i, mask in enumerate(moment.legal):
             if mask is not None:
@@ -160,7 +158,7 @@ class IqnRule(ValueRule):
         if self.plans[0].settings.iqn.double:
             looks = self.network.read(weights, inputs)
             fixed = self.network.embed(weights, self._fixed)
-            means = self.network.values(weights, looks, fixed).mean(dim=2)
+            means = self.network.means(weights, looks, fixed)
         else:
             means = every.mean(dim=2)
         return _of_action(every, losses.masked(means, legal).argmax(dim=2))

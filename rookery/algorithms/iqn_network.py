@@ -77,11 +77,27 @@ class IqnNetwork:
 
         `embedded` may have one row, for fractions that are the same everywhere.
         """
+        joined = self._join(weights, hidden, embedded)
+        agents, rows, quantiles, width = joined.shape
+        flat = joined.view(agents, rows * quantiles, width)
+        outputs = linear(weights, "values", flat).view(agents, rows, quantiles, -1)
+        return self._of_actions(outputs)
+
+    def means(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """Return means over quantiles, (agents, rows, actions).
+
+        The last layer is linear, so the mean is taken before it: less to multiply.
+        """
+        joined = self._join(weights, hidden, embedded).mean(dim=2)
+        return self._of_actions(linear(weights, "values", joined))
+
+    def _join(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
         joined = hidden.unsqueeze(2) * embedded
         agents, rows, quantiles, width = joined.shape
         flat = joined.view(agents, rows * quantiles, width)
-        outputs = linear(weights, "values", torch.relu(linear(weights, "join", flat)))
-        outputs = outputs.view(agents, rows, quantiles, -1)
+        return torch.relu(linear(weights, "join", flat)).view(joined.shape)
+
+    def _of_actions(self, outputs: Tensor) -> Tensor:
         if self.dueling:
             return losses.dueling(outputs, self.actions)
         return outputs[..., : self.actions]

@@ -51,24 +51,32 @@ def adam_step(
         counts: (agents,) updates made, this one included.
         active: (agents,) bool; the others keep every bit.
     """
-    everyone = bool(active.all())
     first, second = BETAS
-    corrected = (1.0 - second ** counts.double()).sqrt()
+    corrected = (1.0 - second ** counts.double()).sqrt().float().view(-1, 1, 1)
     steps = (rates.double() / (1.0 - first ** counts.double())).float().view(-1, 1, 1)
-    corrected = corrected.float().view(-1, 1, 1)
     factors = factors.view(-1, 1, 1)
-    keep = active.view(-1, 1, 1)
+    everyone, keep = bool(active.all()), active.view(-1, 1, 1)
     for name, gradient in gradients.items():
-        scaled = gradient * factors
-        mean = torch.lerp(means[name], scaled, 1.0 - first)
-        square = torch.lerp(squares[name], scaled.square_(), 1.0 - second)
-        change = square.sqrt().div_(corrected).add_(EPSILON)
-        change = torch.div(mean, change).mul_(steps)
-        if everyone:
-            means[name].copy_(mean)
-            squares[name].copy_(square)
-            weights[name].sub_(change)
-        else:
-            means[name].copy_(torch.where(keep, mean, means[name]))
-            squares[name].copy_(torch.where(keep, square, squares[name]))
-            weights[name].copy_(torch.where(keep, weights[name] - change, weights[name]))
+        touched = (weights[name], means[name], squares[name])
+        before = None if everyone else [tensor.clone() for tensor in touched]
+        _step(*touched, gradient * factors, first, second, corrected, steps)
+        if before is not None:
+            for tensor, old in zip(touched, before, strict=True):
+                tensor.copy_(torch.where(keep, tensor, old))
+
+
+def _step(
+    weight: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    gradient: Tensor,
+    first: float,
+    second: float,
+    corrected: Tensor,
+    steps: Tensor,
+) -> None:
+    """Update one parameter of all agents in place; `gradient` is used as scratch."""
+    mean.lerp_(gradient, 1.0 - first)
+    square.lerp_(gradient.square_(), 1.0 - second)
+    change = torch.sqrt(square, out=gradient).div_(corrected).add_(EPSILON)
+    weight.sub_(torch.div(mean, change, out=change).mul_(steps))
