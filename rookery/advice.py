@@ -15,7 +15,10 @@ def advise(config: Config, members: Sequence[Member]) -> list[str]:
         if member.learns:
             for line in (*_learning(config, member), *_replay(config, member)):
                 found.append(f"agent '{member.id}': {line}")
-    return list(dict.fromkeys(_merged(found, members)))
+    general = []
+    if config.workers not in ("auto", 0):
+        general.append(f"workers is {config.workers}, but a run is one process so far.")
+    return [*general, *dict.fromkeys(_merged(found, members))]
 
 
 def _merged(lines: Sequence[str], members: Sequence[Member]) -> Iterator[str]:

@@ -143,7 +143,7 @@ def evaluate_run(
 
 def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Match]:
     config = _changed(run, words)
-    lineups: dict[str, list[Seat]] = {"trained": seats_of(run)}
+    lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
     agents = [member.plan.spec for member in run.members]
     lineups |= {name: lineup(agents, name) for name in run.entry.players}
     episodes, matches = config.evaluate.episodes, {}
@@ -155,9 +155,12 @@ def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Matc
     return matches
 
 
-def seats_of(run: Run) -> list[Seat]:
+def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
     """Return the trained agents of a run, and its scripted players, one per seat."""
     trained = run.players()
+    if not greedy:
+        for agent, player in trained.items():
+            player.exploration = run.exploration(agent)
     return [
         trained[member.id] if member.algorithm else member.player or "random"
         for member in run.members

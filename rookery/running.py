@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from safetensors.numpy import save as save_bytes
 
 from rookery.acting import exploration_of
-from rookery.checkpoints import save_checkpoint, write_whole
+from rookery.checkpoints import checkpoints_in, save_checkpoint, write_whole
 from rookery.config.run import Config
 from rookery.config.toml import write_config
 from rookery.games.catalog import Entry
@@ -180,8 +181,11 @@ class Session:
             for i, member in enumerate(training.members)
         }
         about = {"rows": rows, "torch": torch.__version__, "schedule": self.config.schedule}
-        save_checkpoint(self.folder / "checkpoints", number, files, about)
+        folder = self.folder / "checkpoints"
+        save_checkpoint(folder, number, files, about)
         self.log.event("checkpoint", round=number)
+        for old in checkpoints_in(folder)[self.config.checkpoints.keep :]:
+            shutil.rmtree(old)
 
 
 def _is_due(every: int, number: int) -> bool:

@@ -24,7 +24,7 @@ from rookery.config.resolving import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError, nearest
-from rookery.folders import CONFIG
+from rookery.folders import CONFIG, seeds_of
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
 from rookery.playing import agents_of
@@ -55,9 +55,20 @@ class Run:
     ) -> None:
         self.path = Path(path)
         if not (self.path / CONFIG).is_file():
+            seeds = seeds_of(self.path)
+            if seeds:
+                raise ConfigError(
+                    f"{self.path} holds {len(seeds)} seeds: open one, such as {seeds[0]}, "
+                    "or all with Run.seeds."
+                )
             raise ConfigError(f"{self.path} is no run: it has no {CONFIG}.")
         self._game = game
         self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
+
+    @classmethod
+    def seeds(cls, path: str | Path, game: str | None = None) -> list[Run]:
+        """Return the runs in a folder of seeds, in order."""
+        return [cls(one, game) for one in seeds_of(Path(path))]
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -160,6 +171,12 @@ class Run:
                     member, own, f"{self.path}:{member.id}@{number}"
                 )
         return found
+
+    def exploration(self, agent: str) -> float:
+        """Return an agent's chance of a random action when the run ended."""
+        lines = read_lines(self.path / METRICS)
+        figures = lines[-1]["agents"].get(agent, {}) if lines else {}
+        return float(figures.get("epsilon") or 0.0)
 
     def digest(self) -> dict[str, Any]:
         """Return a SHA-256 per agent over its state and experience, and one over all."""

@@ -16,6 +16,7 @@ from rookery.memory.rows import Rows, stack
 from rookery.players.base import Player, Sight
 from rookery.seeding import Purpose, Stream
 from rookery.specs import AgentSpec, Array
+from rookery.threads import use_one_thread
 
 
 class TrainedAgent:
@@ -97,12 +98,13 @@ class TrainedPlayer(Player):
     ) -> None:
         plan = member.plan
         super().__init__(plan.spec, plan.settings, worlds, stream)
+        use_one_thread()
         assert member.algorithm is not None
         self._frames = plan.settings.frames
         self._rows = Rows(Block.create(Rows.plan(plan.spec, worlds, self._frames)))
         self._writer = ReplayWriter(self._rows)
         self._policy = member.algorithm.policy([plan], 0)
-        self._policy.begin_round([weights], 0)
+        self._policy.begin_round([weights], 0, noise=exploration > 0)
         self._exploration = np.array([exploration])
         self._age = np.zeros(worlds, np.int32)
         self._turn = 0

@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
-
 from rookery.acting import Cast
 from rookery.actor import Actor, Life, Played, snapshot_of
 from rookery.advice import advise
@@ -39,6 +37,7 @@ from rookery.probe import split_groups
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 from rookery.stopping import StopFlag
+from rookery.threads import use_one_thread
 
 
 @dataclass
@@ -61,7 +60,7 @@ class Training:
         origins: Mapping[str, Mapping[str, Array]] | None = None,
         stop: StopFlag | None = None,
     ) -> None:
-        torch.set_num_threads(1)
+        use_one_thread()
         self._origins = origins or {}
         """Named weights that agents start with, by id, where they are not their own."""
         self.config = config

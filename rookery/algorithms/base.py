@@ -72,8 +72,13 @@ class Policy(ABC):
         self.plans, self.seed = plans, seed
 
     @abstractmethod
-    def begin_round(self, weights: Sequence[Array], number: int) -> None:
-        """Take the weights to act with, one flat array per agent, for one round."""
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
+        """Take the weights to act with, one flat array per agent, for one round.
+
+        Without `noise`, weights that explore by noise act as they are.
+        """
 
     @abstractmethod
     def act(self, moment: Moment) -> Choice:

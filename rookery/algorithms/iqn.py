@@ -42,11 +42,14 @@ class IqnPolicy(Policy):
         self._inputs: Inputs | None = None
 
     @torch.no_grad()
-    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
         """Take weights; shake them once, and embed the fixed fractions once."""
         views = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
-        noise = noise_for(self.network.noisy_layers, self._noise, (self._agents, number), 0)
-        self._weights = shaken(views, noise)
+        layers = self.network.noisy_layers if noise else {}
+        drawn = noise_for(layers, self._noise, (self._agents, number), 0)
+        self._weights = shaken(views, drawn)
         self._embedded = self.network.embed(self._weights, self._fractions)
 
     @torch.no_grad()

@@ -152,7 +152,9 @@ class OwnPolicy(Policy):
     method: ClassVar[str]
     """Which of `values` and `probabilities` it has."""
 
-    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
         """Take the state to act with."""
         self._mine = Mine(self.code, self.plans[0])
         self._mine.load(weights[0])

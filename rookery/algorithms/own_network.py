@@ -155,7 +155,9 @@ class NetworkPolicy(Policy):
         self._network = OwnNetwork(self.code, plans[0])
         self._parameters = NetworkParameters(self._network)
 
-    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
         """Take the weights to act with."""
         views = self._parameters.views(torch.tensor(weights[0])[None])
         self._network.take(self._parameters.formed(views))

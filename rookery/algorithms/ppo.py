@@ -69,7 +69,9 @@ class PpoPolicy(Policy):
         self.network = PpoNetwork(plans[0])
         self._inputs: Inputs | None = None
 
-    def begin_round(self, weights: Sequence[Array], number: int) -> None:
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
         """Take the weights to act with."""
         self._weights = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
 

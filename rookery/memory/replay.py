@@ -135,7 +135,7 @@ class ReplayReader:
             if not self.rows.is_whole(turn):
                 raise DamagedRow(
                     f"row {turn} of agent '{self.agent}' is damaged: what lies in shared "
-                    "memory is not what was written; resume from the last checkpoint."
+                    "memory is not what was written; start the run again."
                 )
         self.border = border
         closed = self._close_steps(first)

@@ -64,6 +64,12 @@ class Progress:
             recent = self._returns[member.id]
             if recent:
                 figures["return"] = sum(recent) / len(recent)
+            if figures.get("stopped") and not self.agents[member.id].get("stopped"):
+                self._console.print(
+                    f"warning: agent '{member.id}' was stopped: its loss is no longer a "
+                    "number; it goes on acting with its last good weights.",
+                    soft_wrap=True,
+                )
             self.agents[member.id] = figures
             self.updates += int(figures.get("updates", 0))
         self._bar.update(self._task, completed=one.number)
