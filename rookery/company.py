@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rookery.algorithms.base import AgentPlan, Algorithm
 from rookery.algorithms.catalog import find_algorithm
-from rookery.config.run import Config
+from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
 
@@ -58,10 +58,21 @@ def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
 
 def _member(config: Config, number: int, spec: AgentSpec) -> Member:
     chosen = config.agent(spec.id)
-    plan = AgentPlan(number, spec, chosen)
+    plan = AgentPlan(number, spec, _with_updates(chosen, config.rounds))
     if chosen.player is not None:
         return Member(plan, None, chosen.player, learns=False)
     return Member(plan, find_algorithm(chosen.algorithm), None, chosen.learning)
+
+
+def _with_updates(settings: AgentConfig, rounds: int) -> AgentConfig:
+    """Return settings whose learning rate ends with the run, if nothing else was said."""
+    if settings.rate.updates is not None:
+        return settings
+    each = settings.updates_per_round
+    if settings.algorithm == "ppo":
+        each = settings.ppo.passes * settings.ppo.minibatches
+    rate = settings.rate.model_copy(update={"updates": max(1, rounds * each)})
+    return settings.model_copy(update={"rate": rate})
 
 
 def stack_key(plan: AgentPlan) -> tuple[object, ...]:

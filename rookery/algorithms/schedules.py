@@ -19,6 +19,8 @@ def learning_rate(base: float, settings: RateConfig, updates: int) -> float:
         return base * (updates + 1) / settings.warmup
     if settings.schedule == "constant":
         return base
+    if settings.updates is None:
+        raise AssertionError("a company fills in how many updates a run has")
     done = min(1.0, (updates - settings.warmup) / settings.updates)
     if settings.schedule == "cosine":
         done = 0.5 - 0.5 * math.cos(math.pi * done)

@@ -87,7 +87,11 @@ class RateConfig(Settings):
     end: float = Field(
         0.1, ge=0, le=1, description="The last rate, as a part of the first."
     )
-    updates: int = Field(10_000, ge=1, description="Updates until the end is reached.")
+    updates: int | None = Field(
+        None,
+        ge=1,
+        description="Updates until the end is reached; by default all of a run's.",
+    )
     warmup: int = Field(0, ge=0, description="Updates in which the rate rises from zero.")
 
 

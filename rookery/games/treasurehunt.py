@@ -21,7 +21,7 @@ class Treasurehunt(grid.GridGame):
 
     settings: Settings
     players = {"forager": Forager}
-    training = {"reward.scale": 0.1, "discount": 0.97}
+    training = {"reward.scale": 0.1, "discount": 0.97, "rate.schedule": "linear"}
 
     def declare(self) -> None:
         worth = self.settings
