@@ -40,7 +40,7 @@ class Puppet(Game):
         self.terminated: Any = np.zeros((WORLDS, 2), bool)
         self.truncated: Any = np.zeros((WORLDS, 2), bool)
         self.scores: Any = None
-        self.counts: dict[str, Any] = {}
+        self.counted: dict[str, Any] = {}
         self.acted: list[Any] = []
         self.closed = False
 
@@ -55,7 +55,7 @@ class Puppet(Game):
 
     def end_turn(self) -> Outcome:
         return Outcome(
-            self.rewards, self.terminated, self.truncated, self.scores, self.counts
+            self.rewards, self.terminated, self.truncated, self.scores, self.counted
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -497,15 +497,28 @@ def test_flag_that_is_no_bool_is_refused(puppet, guarded, flag, dtype):
     assert words(raised) == f"game 'puppets' gave {flag} of {found}: return bool."
 
 
-def test_count_is_checked_by_its_name(puppet, guarded):
-    puppet.counts = {"zaps": np.full((WORLDS, 2), np.nan, np.float32)}
+def test_count_is_checked_by_its_name(puppet):
+    puppet.counts = ("zaps",)
+    puppet.counted = {"zaps": np.full((WORLDS, 2), np.nan, np.float32)}
+
+    with pytest.raises(GameError) as raised:
+        Guarded(puppet, "puppets").end_turn()
+
+    assert words(raised) == (
+        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: it must be "
+        "a finite number."
+    )
+
+
+def test_counts_that_were_not_declared_are_refused(puppet, guarded):
+    puppet.counted = {"zaps": np.zeros((WORLDS, 2), np.float32)}
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
     assert words(raised) == (
-        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: it must be "
-        "a finite number."
+        "game 'puppets' gave the counts ['zaps'], expected []: give every declared count, "
+        "and no other, every turn."
     )
 
 

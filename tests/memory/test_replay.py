@@ -377,7 +377,7 @@ def test_a_damaged_row_is_not_learned_from(turn, place, bit):
         reader.take_in(10)
     assert str(damaged.value) == (
         f"row {turn} of agent 'magpie' is damaged: what lies in shared memory is not what "
-        "was written; resume from the last checkpoint."
+        "was written; start the run again."
     )
 
 
