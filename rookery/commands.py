@@ -158,9 +158,9 @@ def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Matc
 def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
     """Return the trained agents of a run, and its scripted players, one per seat."""
     trained = run.players()
-    if not greedy:
-        for agent, player in trained.items():
-            player.exploration = run.exploration(agent)
+    for agent, player in trained.items():
+        player.__name__ = "trained"
+        player.exploration = 0.0 if greedy else run.exploration(agent)
     return [
         trained[member.id] if member.algorithm else member.player or "random"
         for member in run.members

@@ -143,7 +143,8 @@ def leave_replay(
     names = list(match.players)
     label = names[0] if len(set(names)) == 1 else ",".join(names)
     console.print(matches_table({label: match}))
-    console.print(f"The episode: {gif}\nIts recording: {kept}", highlight=False)
+    said = f"The episode: {gif}\nIts recording: {kept}"
+    console.print(said, highlight=False, soft_wrap=True)
 
 
 def print_report(console: Console, report: Report) -> None:
