@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_bytes
 from safetensors.numpy import save as save_bytes
 
+from rookery.disk import sync_folder, write_whole
 from rookery.errors import RookeryError
 from rookery.specs import Array
 
@@ -117,23 +118,6 @@ def checkpoints_in(folder: Path) -> list[Path]:
         if matched:
             found.append((int(matched[1]), path))
     return [path for _, path in sorted(found, reverse=True)]
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until a folder's entries are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def digest(arrays: Mapping[str, Array], rows: str) -> str:

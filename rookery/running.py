@@ -13,9 +13,10 @@ import torch
 from safetensors.numpy import save as save_bytes
 
 from rookery.acting import exploration_of
-from rookery.checkpoints import checkpoints_in, save_checkpoint, write_whole
+from rookery.checkpoints import checkpoints_in, save_checkpoint
 from rookery.config.run import Config
 from rookery.config.toml import write_config
+from rookery.disk import write_whole
 from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
 from rookery.origins import origins_of

@@ -28,6 +28,7 @@ from rookery.config.problems import (
 )
 from rookery.config.run import Config, GameConfig
 from rookery.config.words import Tree, is_deep, too_deep
+from rookery.disk import sync_folder, write_whole
 from rookery.errors import ConfigError
 
 LIMIT_BYTES = 2**20
@@ -76,12 +77,9 @@ def write_config(config: Config, path: str | os.PathLike[str]) -> None:
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     data = to_toml(config).encode()
     try:
-        with open(partial, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(partial, data)
         os.replace(partial, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
@@ -171,11 +169,3 @@ def _setting(value: object, place: tuple[str, ...]) -> str:
 
 def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(one_line(text), COMMENT_WIDTH)]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

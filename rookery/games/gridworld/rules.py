@@ -167,7 +167,10 @@ class GridGame:
 
     def declare(self) -> None:
         """Give `self` its kinds, bodies and columns, and `self.map` if there is one."""
-        raise NotImplementedError(f"{type(self).__name__} needs a declare method.")
+        raise ConfigError(
+            f"{type(self).__name__} has no declare method: write one that gives self its "
+            "kinds, bodies and columns."
+        )
 
     def roster(self) -> Sequence[Body]:
         """Return one body per agent; by default all have the only one declared."""

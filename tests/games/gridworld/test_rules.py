@@ -202,7 +202,7 @@ def test_rules_without_declarations_are_an_error_that_names_the_method():
     class Empty(GridGame):
         pass
 
-    with pytest.raises(NotImplementedError, match="Empty needs a declare method"):
+    with pytest.raises(ConfigError, match="Empty has no declare method: write one that"):
         Empty(GridSettings())
 
 
