@@ -42,14 +42,19 @@ class Cast:
         self._stream = Stream(seed, Purpose.ACTOR)
         self._policies: dict[tuple[int, ...], Policy] = {}
         self._ready: set[tuple[int, ...]] = set()
-        self._weights: Mapping[int, Array] = {}
+        self._weights: dict[int, Array] = {}
         self._drawn: dict[tuple[int, ...], tuple[int, Array]] = {}
         self._round = 0
 
     def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
         """Take the weights of a round, by agent number."""
-        self._round, self._weights = number, weights
+        self._round, self._weights = number, dict(weights)
         self._ready.clear()
+
+    def renew(self, weights: Mapping[int, Array]) -> None:
+        """Take newer weights of some agents in the middle of a round."""
+        self._weights |= weights
+        self._ready -= {agents for agents in self._ready if weights.keys() & set(agents)}
 
     def act(
         self,

@@ -2,29 +2,35 @@
 
 It takes the weights of a round, plays the round's turns, writes every agent's rows and
 commits each turn for all agents and worlds at once. At the border it leaves a snapshot:
-everything needed to play on from there.
+everything needed to play on from there. An actor that starts anew goes on from the newest
+one: it repeats the committed turns, whose rows it does not touch, and then plays on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from rookery.acting import Cast, exploration_of
 from rookery.company import Member
-from rookery.games.base import Game, Observation
+from rookery.games.base import Game, Observation, Outcome
 from rookery.games.episodes import Episode, Episodes
 from rookery.memory.arena import COMMIT, Arena
 from rookery.memory.replay import ReplayWriter
+from rookery.memory.status import Status
 from rookery.players.base import Player, Sight
 from rookery.specs import Array
 from rookery.stopping import StopFlag
+from rookery.weights import Weights
 
 HASH_BYTES = 32
+RENEW_TURNS = 8
+"""Turns from one look for newer weights to the next, in async."""
 
 
 @dataclass
@@ -35,6 +41,20 @@ class Played:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Agent id to metric name to value."""
     seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "metrics": self.metrics,
+            "seconds": self.seconds,
+            "episodes": [episode.to_json() for episode in self.episodes],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Played:
+        """Return what `to_json` described."""
+        episodes = [Episode.from_json(one) for one in data["episodes"]]
+        return cls(episodes, data["metrics"], data["seconds"])
 
 
 class Actor:
@@ -49,57 +69,96 @@ class Actor:
         cast: Cast,
         turns_per_round: int,
         stop: StopFlag | None = None,
+        status: Status | None = None,
     ) -> None:
         self._game, self._members, self._players = game, members, players
         self._arena, self._cast = arena, cast
         self._turns = turns_per_round
-        self._stop = stop or StopFlag()
+        self._stop, self._status = stop or StopFlag(), status or Status()
         self._numbers = [member.plan.number for member in members]
         self._writers = {
             member.plan.number: ReplayWriter(arena.rows(member.id)) for member in members
         }
         self._rows = {number: writer.rows for number, writer in self._writers.items()}
         self.life = Life(members, game)
-        self._version = 0
+        self._versions: dict[int, int] = {}
+        self._committed = 0
+        """Turns that were committed before this actor started."""
 
-    def play_round(self, number: int, weights: Mapping[int, Array]) -> Played:
-        """Play a round with the given weights, and leave a snapshot at its border."""
+    def begin(self) -> int:
+        """Go on from the newest snapshot, or leave the first; return its border."""
+        snapshots = self._arena.snapshots()
+        self._committed = self._arena.words.load(COMMIT)
+        if snapshots.version < 0:
+            snapshots.publish(0, snapshot_of(self._game, self.life, self._players))
+        else:
+            self._restore(snapshots.read(snapshots.version))
+        return snapshots.version
+
+    def play_round(
+        self,
+        number: int,
+        weights: Weights,
+        renew: Callable[[], Weights] | None = None,
+    ) -> Played:
+        """Play a round with the given weights, and leave a snapshot at its border.
+
+        With `renew` newer weights are looked for every few turns.
+        """
         started = time.perf_counter()
-        self._version = number - 1
         self._game.begin_round(number)
-        self._cast.begin_round(number, weights)
-        tally = _Tally(self._members)
+        self._versions = dict(weights.versions)
+        self._cast.begin_round(number, weights.arrays)
+        tally = _Tally(self._members, number)
         played = Played()
-        for _ in range(self._turns):
+        for turn in range(self._turns):
+            if renew is not None and turn % RENEW_TURNS == 0:
+                self._renew(renew())
+            tally.versions(self._versions)
             played.episodes += self._play_turn(tally)
         self._hash_rows()
+        played.metrics = tally.metrics(self._members, self.life.steps)
+        played.seconds = time.perf_counter() - started
+        self._arena.actor_reports().write(number, played.to_json())
         snapshot = snapshot_of(self._game, self.life, self._players)
         self._arena.snapshots().publish(number, snapshot)
-        played.metrics = tally.metrics(
-            self._members, self.life.steps, number - self._version
-        )
-        played.seconds = time.perf_counter() - started
         return played
+
+    def _renew(self, weights: Weights) -> None:
+        self._versions |= weights.versions
+        self._cast.renew(weights.arrays)
 
     def _play_turn(self, tally: _Tally) -> list[Episode]:
         self._stop.check()
+        self._status.beat()
         for phase in self._game.begin_turn():
             seen = self._game.observe(phase)
-            self._write_seen(phase, seen)
+            if self._is_new:
+                self._write_seen(phase, seen)
             actions = self._choose(phase, seen, tally)
             self._game.act(phase, actions)
         outcome = self._game.end_turn()
-        for i in self._numbers:
-            columns = (outcome.rewards, outcome.terminated, outcome.truncated)
-            self._writers[i].get(self.life.turn, *(column[:, i] for column in columns))
+        if self._is_new:
+            self._commit(outcome)
         self.life.turn += 1
-        self._arena.words.store(COMMIT, self.life.turn)
         starting, ended = self.life.episodes.add(outcome)
         if starting.any():
             for player in self._players.values():
                 player.forget(starting)
         tally.get(outcome.rewards)
         return ended
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether the turn at hand is not one that is only repeated."""
+        return self.life.turn >= self._committed
+
+    def _commit(self, outcome: Outcome) -> None:
+        """Finish every agent's row of this turn, and commit them as one."""
+        for i in self._numbers:
+            columns = (outcome.rewards, outcome.terminated, outcome.truncated)
+            self._writers[i].get(self.life.turn, *(column[:, i] for column in columns))
+        self._arena.words.store(COMMIT, self.life.turn + 1)
 
     def _write_seen(self, phase: Sequence[int], seen: Observation) -> None:
         for place, i in enumerate(phase):
@@ -125,14 +184,15 @@ class Actor:
             else:
                 chosen, chances = acted[i].actions, acted[i].probabilities
                 tally.act(i, acted[i].values, acted[i].entropies, active)
-            actions[:, place] = np.where(active, chosen, 0)
-            self._writers[i].act(
-                self.life.turn,
-                actions[:, place],
-                chances,
-                self._version if self._members[i].learns else 0,
-            )
+            actions[:, place] = self._act(i, np.where(active, chosen, 0), chances)
             self.life.steps[i] += np.count_nonzero(active)
+        return actions
+
+    def _act(self, i: int, actions: Array, chances: Array | float) -> Array:
+        """Write what an agent does; in a turn that is repeated, it does what it did."""
+        if not self._is_new:
+            return self._rows[i].columns["action"][self.life.turn % self._rows[i].slots]
+        self._writers[i].act(self.life.turn, actions, chances, self._versions.get(i, 0))
         return actions
 
     def _exploration(self, number: int) -> float:
@@ -147,7 +207,7 @@ class Actor:
                 chain.update(self._rows[i].bytes_of(turn).data)
             self.life.hashes[place] = np.frombuffer(chain.digest(), np.uint8)
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
         """Go back to where a snapshot was taken."""
         self.life.restore(_under("life/", arrays))
         for i, player in self._players.items():
@@ -199,8 +259,9 @@ def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 class _Tally:
     """Adds up what agents did and got in a round."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[Member], number: int) -> None:
         count = len(members)
+        self._number, self._lag = number, np.zeros(count)
         self._steps = np.zeros(count)
         self._sums = {name: np.zeros(count) for name in ("value", "entropy")}
         self._rewards = np.zeros(count)
@@ -212,13 +273,18 @@ class _Tally:
         self._sums["value"][number] += values[active].sum()
         self._sums["entropy"][number] += entropies[active].sum()
 
+    def versions(self, versions: Mapping[int, int]) -> None:
+        """Take in how old each agent's weights are in a turn."""
+        for agent, version in versions.items():
+            self._lag[agent] += self._number - version
+
     def get(self, rewards: Array) -> None:
         """Take in a turn's rewards, (worlds, agents)."""
         self._rewards += rewards.mean(axis=0)
         self._turns += 1
 
     def metrics(
-        self, members: Sequence[Member], steps: Array, lag: int
+        self, members: Sequence[Member], steps: Array
     ) -> dict[str, dict[str, float]]:
         """Return each agent's figures; rewards are per turn and world."""
         found = {}
@@ -228,6 +294,6 @@ class _Tally:
                 acted = max(self._steps[i], 1.0)
                 one |= {name: sums[i] / acted for name, sums in self._sums.items()}
                 one["epsilon"] = exploration_of(member, int(steps[i]))
-                one["lag"] = float(lag)
+                one["lag"] = self._lag[i] / self._turns if member.learns else 0.0
             found[member.id] = one
         return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rookery.company import Member
 from rookery.config.run import Config
+from rookery.tuning import cores
 
 
 def advise(config: Config, members: Sequence[Member]) -> list[str]:
@@ -15,10 +16,23 @@ def advise(config: Config, members: Sequence[Member]) -> list[str]:
         if member.learns:
             for line in (*_learning(config, member), *_replay(config, member)):
                 found.append(f"agent '{member.id}': {line}")
-    general = []
-    if config.workers not in ("auto", 0):
-        general.append(f"workers is {config.workers}, but a run is one process so far.")
+    general = list(_processes(config, sum(member.learns for member in members)))
     return [*general, *dict.fromkeys(_merged(found, members))]
+
+
+def _processes(config: Config, learning: int) -> Iterator[str]:
+    if config.workers == "auto":
+        return
+    if config.workers > max(learning, 1):
+        yield (
+            f"workers is {config.workers}, but only {learning} agents learn: the others "
+            "would have nothing to do, and are not started."
+        )
+    if min(config.workers, learning) > cores():
+        yield (
+            f"workers is {config.workers}, but there are {cores()} cores: more processes "
+            "than cores take turns, which is no faster."
+        )
 
 
 def _merged(lines: Sequence[str], members: Sequence[Member]) -> Iterator[str]:

@@ -82,7 +82,8 @@ def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str
     for line in session.training.warnings:
         err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    with Progress(err, config, session.training.members, quiet) as progress:
+    notes = session.training.engine.notes
+    with Progress(err, config, session.training.members, quiet, notes) as progress:
         try:
             with stop.listening():
                 session.run(progress.show)

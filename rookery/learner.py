@@ -1,32 +1,26 @@
 """The learner: stage 4 of the data path, what trains some agents of a company.
 
 For each round it takes in the rows up to a border, lets every group make its updates, and
-publishes the new state of every agent. It knows rows and states, and no game.
+publishes the new state of every agent. It knows rows and states, and no game. One that
+starts anew redoes the round from the newest version: the same rows, the same numbers, the
+same bits.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
-from rookery.algorithms.base import Metrics, Rule
+from rookery.algorithms.base import Metrics, Rule, State
 from rookery.algorithms.rewards import shaped
+from rookery.borders import Borders
 from rookery.company import Member, capacity_of
-from rookery.memory.arena import Arena
+from rookery.memory.arena import COMMIT, Arena
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
+from rookery.memory.status import Status
 from rookery.stopping import StopFlag
-
-
-@dataclass
-class Learned:
-    """What a round of learning brought."""
-
-    metrics: dict[str, Metrics] = field(default_factory=dict)
-    """Agent id to metric name to value."""
-    seconds: float = 0.0
 
 
 class Learner:
@@ -36,56 +30,91 @@ class Learner:
         self,
         groups: Sequence[Sequence[Member]],
         arena: Arena,
+        borders: Borders,
         seed: int,
         turns_per_round: int,
         stop: StopFlag | None = None,
+        status: Status | None = None,
     ) -> None:
-        self._turns = turns_per_round
-        self._stop = stop or StopFlag()
-        self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
+        self._borders, self._turns = borders, turns_per_round
+        self._stop, self._status = stop or StopFlag(), status or Status()
+        self._groups = [
+            _Group(members, arena, seed, turns_per_round, self._status)
+            for members in groups
+        ]
 
-    def begin(self) -> None:
-        """Take every agent's first state: version 0."""
-        for group in self._groups:
-            group.begin()
+    def begin(self) -> int:
+        """Take every agent's newest state; return the round that all have finished."""
+        return min((group.begin() for group in self._groups), default=0)
 
-    def learn_round(self, number: int, border: int) -> Learned:
-        """Learn round `number` from all rows up to a border, and publish it."""
-        started = time.perf_counter()
-        learned = Learned()
+    def learn_round(self, number: int) -> None:
+        """Learn round `number` from all rows up to its border, and publish it."""
         for group in self._groups:
-            self._stop.check()
-            learned.metrics |= group.learn(number, border * self._turns, self._turns)
-        learned.seconds = time.perf_counter() - started
-        return learned
+            if group.version < number:
+                self._stop.check()
+                border = self._borders.await_learning(number, group.on_policy)
+                with self._status.spending("work"):
+                    group.learn(number, border)
 
 
 class _Group:
     """Agents that are trained as one computation."""
 
     def __init__(
-        self, members: Sequence[Member], arena: Arena, seed: int, turns: int
+        self,
+        members: Sequence[Member],
+        arena: Arena,
+        seed: int,
+        turns: int,
+        status: Status,
     ) -> None:
         algorithm = members[0].algorithm
         assert algorithm is not None
-        self._members = members
+        self._members, self._turns, self._status = members, turns, status
+        self._words = arena.words
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
+        self.on_policy = self._rule.on_policy
         self._readers = [
             reader_of(member, arena.rows(member.id), turns) for member in members
         ]
         self._states = [arena.states(member.id) for member in members]
+        self._reports = [arena.reports(member.id) for member in members]
 
-    def begin(self) -> None:
-        self._rule.load([states.read(0) for states in self._states])
+    @property
+    def version(self) -> int:
+        """The newest version that all agents have published."""
+        return min(states.version for states in self._states)
 
-    def learn(self, number: int, border: int, turns: int) -> dict[str, Metrics]:
+    def begin(self) -> int:
+        """Load the newest version that all agents have; whoever was further goes again."""
+        version = self.version
+        self._rule.load([states.read(version) for states in self._states])
+        return version
+
+    def learn(self, number: int, border: int) -> None:
+        started = time.perf_counter()
+        first = self._readers[0].border or max(0, border - self._turns)
         for reader in self._readers:
             reader.take_in(border)
-        first = max(0, border - turns)
-        metrics = self._rule.learn(self._readers, number, first)
-        for states, state in zip(self._states, self._rule.save(), strict=True):
-            states.publish(number, state)
-        return {member.id: one for member, one in zip(self._members, metrics, strict=True)}
+        found = self._rule.learn(self._readers, number, first)
+        self._check_untouched()
+        seconds = (time.perf_counter() - started) / len(self._members)
+        for i, state in enumerate(self._rule.save()):
+            if self._states[i].version < number:
+                self._publish(i, number, state, found[i], seconds)
+
+    def _publish(
+        self, i: int, number: int, state: State, metrics: Metrics, seconds: float
+    ) -> None:
+        figures = {name: float(value) for name, value in metrics.items()}
+        self._reports[i].write(number, {"metrics": figures, "seconds": seconds})
+        self._states[i].publish(number, state)
+
+    def _check_untouched(self) -> None:
+        """See that no row was overtaken while it was learned from, before publishing."""
+        commit = self._words.load(COMMIT)
+        for reader in self._readers:
+            reader.check_untouched(commit)
 
 
 def reader_of(member: Member, rows: Rows, turns_per_round: int) -> ReplayReader:

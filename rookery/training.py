@@ -2,42 +2,47 @@
 
     game ──▶ actor ──rows──▶ replay ──▶ learner ──states──▶ actor
 
-In one process, rounds are played and learned in turn. `sync` learns round k from all
-experience up to border k; `pipelined` from that up to border k - 1, just as if it were
-learned while round k is played. So the result does not depend on who does it when.
+Everything that passes between them lies in the arena. So it makes no difference to the
+result whether they run in this process, one after the other, or side by side in several:
+`sync` learns round k from all experience up to border k, `pipelined` from that up to
+border k - 1, and round k is played with exactly version k - 1.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from rookery.acting import Cast
-from rookery.actor import Actor, Life, Played, snapshot_of
+from rookery.actor import Played
 from rookery.advice import advise
-from rookery.algorithms.base import WEIGHTS
-from rookery.company import (
-    Member,
-    assemble,
-    capacity_of,
-    check_company,
-    groups_of,
-)
+from rookery.algorithms.base import Metrics
+from rookery.briefs import Brief
+from rookery.company import Member, assemble, check_company, groups_of
 from rookery.config.run import Config
-from rookery.games.base import Game
+from rookery.engines import Engine, Parts
 from rookery.games.catalog import Entry
-from rookery.games.guard import Guarded
-from rookery.learner import Learned, Learner
-from rookery.memory.arena import AgentMemory, Arena
-from rookery.memory.replay import slots_needed
-from rookery.players.base import Player
-from rookery.playing import find_player
+from rookery.hosting import borders_of
+from rookery.memory.arena import MATCHES
+from rookery.planning import plan_memory
 from rookery.probe import split_groups
-from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
+from rookery.staging import build_game
 from rookery.stopping import StopFlag
 from rookery.threads import use_one_thread
+from rookery.tuning import Tuner
+from rookery.weights import Published
+
+
+@dataclass
+class Learned:
+    """What a round of learning brought."""
+
+    metrics: dict[str, Metrics] = field(default_factory=dict)
+    """Agent id to metric name to value."""
+    seconds: float = 0.0
 
 
 @dataclass
@@ -48,10 +53,12 @@ class Round:
     played: Played
     learned: Learned
     seconds: float
+    matches: list[dict[str, Any]]
+    """Evaluations and recordings that were finished meanwhile."""
 
 
 class Training:
-    """A run in one process."""
+    """A run: who learns from what, where it lies, and who computes it."""
 
     def __init__(
         self,
@@ -59,17 +66,17 @@ class Training:
         config: Config,
         origins: Mapping[str, Mapping[str, Array]] | None = None,
         stop: StopFlag | None = None,
+        folder: Path | None = None,
+        tell: Callable[..., None] = lambda *about, **more: None,
+        timed: bool = False,
     ) -> None:
         use_one_thread()
         self._origins = origins or {}
         """Named weights that agents start with, by id, where they are not their own."""
         self.config = config
-        self.game = Guarded(
-            entry.build(config.game.settings, config.worlds, config.seed), entry.name
-        )
-        self.members = assemble(config, self.game.agents)
+        game = build_game(entry, config)
+        self.members = assemble(config, game.agents)
         check_company(self.members, config.worlds)
-        self.players = seat_scripted(entry, self.game, self.members, config.seed)
         self._rules = {
             member.id: member.algorithm.rule([member.plan], config.seed)
             for member in self.members
@@ -78,42 +85,77 @@ class Training:
         together = groups_of(self.members)
         exact, self.warnings = split_groups(together, config.seed, config.worlds)
         self.warnings += advise(config, self.members)
-        self.cast = Cast(exact, config.seed, config.worlds)
-        groups = [[member for member in group if member.learns] for group in exact]
-        self.arena = plan_memory(config, self.game, self.members, self.players)
-        self.arena.allocate()
-        self.actor = Actor(
-            self.game,
+        self.arena = plan_memory(entry, config, game, self.members)
+        groups = [[member.plan.number for member in group] for group in exact]
+        self.brief = Brief(config, game.agents, groups, str(folder or ""), timed=timed)
+        game.close()
+        on_disk = folder / "memory" if folder and config.storage == "disk" else None
+        self.arena.allocate(on_disk)
+        self.borders = borders_of(self.brief, self.members, self.arena)
+        self.parts = Parts(
+            entry,
+            self.brief,
             self.members,
-            self.players,
             self.arena,
-            self.cast,
-            config.turns_per_round,
-            stop,
+            self.borders,
+            stop or StopFlag(),
+            tell,
         )
-        self.learner = Learner(
-            [group for group in groups if group],
-            self.arena,
-            config.seed,
-            config.turns_per_round,
-            stop,
-        )
+        tuner = Tuner(config, self.members) if config.workers == "auto" else None
+        self.engine = Engine(self.parts, tuner)
+        self._matches = 0
 
     def rounds(self) -> Iterator[Round]:
-        """Play and learn, round by round."""
+        """Play and learn, round by round; a round that is yielded is complete."""
+        self.publish_first()
+        workers = self.config.workers
+        self.engine.start(0 if workers == "auto" else workers)
+        for number in range(1, self.config.rounds + 1):
+            started = time.perf_counter()
+            self.borders.open(number - 1)
+            try:
+                self.engine.advance(number)
+            except BaseException:
+                self.engine.close()  # nobody writes any more
+                if self.borders.is_complete(number):
+                    yield self._round(number, started)
+                raise
+            one = self._round(number, started)
+            yield one
+            updated = any(m.get("updates", 0) > 0 for m in one.learned.metrics.values())
+            learned = one.learned.seconds if updated else 0.0
+            self.engine.reconsider(one.played.seconds, learned, one.seconds)
+        self.engine.finish()
+
+    def _round(self, number: int, started: float) -> Round:
+        """Return what everybody reported of a round."""
+        played = Played.from_json(self.arena.actor_reports().read(number))
+        learned = Learned()
+        for member in self.members:
+            if member.learns:
+                report = self.arena.reports(member.id).read(number)
+                learned.metrics[member.id] = report["metrics"]
+                learned.seconds += report["seconds"]
+        seconds = time.perf_counter() - started
+        return Round(number, played, learned, seconds, self.new_matches())
+
+    def new_matches(self) -> list[dict[str, Any]]:
+        """Return what the actor reported of matches since the last time."""
+        newest, reports = self.arena.words.load(MATCHES), self.arena.match_reports()
+        found = [reports.read(number) for number in range(self._matches + 1, newest + 1)]
+        self._matches = newest
+        return found
+
+    # States.
+
+    def publish_first(self) -> None:
+        """Publish version 0 of every state: the agent's own, or one trained elsewhere."""
         for member in self.members:
             if member.algorithm is not None:
                 self.arena.states(member.id).publish(0, self.first_state(member))
-        self.learner.begin()
-        lag = 1 if self.config.schedule == "pipelined" else 0
-        for number in range(1, self.config.rounds + 1):
-            started = time.perf_counter()
-            played = self.actor.play_round(number, self.weights(number - 1))
-            learned = self.learner.learn_round(number, number - lag)
-            yield Round(number, played, learned, time.perf_counter() - started)
 
     def first_state(self, member: Member) -> dict[str, Array]:
-        """Return the state an agent starts with: its own, or one trained elsewhere."""
+        """Return the state an agent starts with."""
         rule = self._rules[member.id]
         state = rule.initial(member.plan)
         if member.id in self._origins:
@@ -123,63 +165,39 @@ class Training:
                 state["target"] = weights
         return state
 
-    def weights(self, version: int) -> dict[int, Array]:
-        """Return the weights of a version, by agent number."""
-        found = {}
-        for member in self.members:
-            if member.algorithm is not None:
-                states = self.arena.states(member.id)
-                found[member.plan.number] = states.read(version if member.learns else 0)[
-                    WEIGHTS
-                ]
-        return found
+    def named_weights(self, version: int) -> dict[str, dict[str, Array]]:
+        """Return the weights of a version by agent id, by name and without padding."""
+        published = Published(self.arena, self.members)
+        weights = published.exact(version) if self._is_exact else published.newest()
+        return {
+            member.id: member.algorithm.rule.named_weights(
+                member.plan, weights.arrays[member.plan.number]
+            )
+            for member in self.members
+            if member.algorithm is not None
+        }
 
     def named_state(self, member: Member, version: int) -> dict[str, Array]:
         """Return an agent's state at a version, by name and without padding."""
         states = self.arena.states(member.id)
-        arrays = states.read(version if member.learns else 0)
+        if self._is_exact:
+            arrays = states.read(version if member.learns else 0)
+        else:  # there is no common border, but everybody is whole
+            _, arrays = states.newest(states.names)
         return self._rules[member.id].named(arrays)
+
+    def snapshot(self, border: int) -> dict[str, Array]:
+        """Return the actor's snapshot of a border."""
+        snapshots = self.arena.snapshots()
+        if self._is_exact:
+            return dict(snapshots.read(border))
+        return snapshots.newest(snapshots.names)[1]
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.config.schedule != "async"
 
     def close(self) -> None:
         """Let go of everything."""
-        self.game.close()
+        self.engine.close()
         self.arena.close()
-
-
-def seat_scripted(
-    entry: Entry, game: Game, members: list[Member], seed: int
-) -> dict[int, Player]:
-    """Return the players of scripted agents, by agent number."""
-    found: dict[int, Player] = {}
-    for member in members:
-        if member.player is not None:
-            number = member.plan.number
-            stream = Stream(seed, Purpose.PLAYER, number)
-            make = find_player(entry, member.player)
-            found[number] = make(member.plan.spec, game.settings, game.worlds, stream)
-    return found
-
-
-def plan_memory(
-    config: Config, game: Game, members: list[Member], players: dict[int, Player]
-) -> Arena:
-    """Return all memory that a run needs, planned and not yet allocated."""
-    agents = []
-    for member in members:
-        slots = slots_of(member, config)
-        state = None
-        if member.algorithm is not None:
-            state = member.algorithm.rule.shapes(member.plan, slots, config.worlds)
-        agents.append(AgentMemory(member.plan.spec, slots, state))
-    snapshot = snapshot_of(game, Life(members, game), players)
-    shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}
-    return Arena(config.worlds, agents, shapes)
-
-
-def slots_of(member: Member, config: Config) -> int:
-    """Return how many turns of an agent are kept."""
-    frames, turns = member.plan.settings.frames, config.turns_per_round
-    if not member.learns:
-        return 2 * turns + frames - 1
-    capacity = capacity_of(member, turns, config.worlds)
-    return slots_needed(capacity, config.worlds, turns, frames)

@@ -24,6 +24,7 @@ from rookery.memory.rows import HEADER
 from rookery.players.base import Player
 from rookery.seeding import Purpose, Stream
 from rookery.specs import AgentSpec, Part
+from rookery.weights import Weights
 
 WORLDS, TURNS = 3, 4  # worlds, and turns per round
 SPEC = AgentSpec(
@@ -181,7 +182,7 @@ class Stage:
         memory = [AgentMemory(spec, slots, weights) for spec in self.game.agents]
         first = snapshot_of(guarded, Life(self.members, guarded), self.players)
         shapes = {name: (array.shape, array.dtype) for name, array in first.items()}
-        self.arena = Arena(WORLDS, memory, shapes)
+        self.arena = Arena.planned(WORLDS, memory, shapes)
         self.arena.allocate()
         cast = Cast(groups_of(self.members), 0, WORLDS)
         self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
@@ -191,7 +192,10 @@ class Stage:
         return [
             self.actor.play_round(
                 number,
-                {i: np.full(2, 10 * (number - 1) + i, np.float32) for i in (0, 1)},
+                Weights(
+                    {i: np.full(2, 10 * (number - 1) + i, np.float32) for i in (0, 1)},
+                    {i: number - 1 for i in (0, 1) if self.members[i].learns},
+                ),
             )
             for number in rounds
         ]
@@ -560,7 +564,7 @@ def test_rounds_played_again_from_a_snapshot_give_the_same_rows(staged, in_turn,
     played = stage.play(3, 4, 5)
     rows, hashes = stage.rows(), stage.actor.life.hashes.copy()
 
-    stage.actor.restore(kept)
+    stage.actor._restore(kept)
     again = stage.play(3, 4, 5)
 
     assert stage.rows() == rows
@@ -589,7 +593,7 @@ def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
     # Read in place: the slot it restores from is written again by round 4.
     replacement.arena.snapshots().publish(2, killed.arena.snapshots().read(2))
 
-    replacement.actor.restore(replacement.arena.snapshots().read(2))
+    replacement.actor._restore(replacement.arena.snapshots().read(2))
     replacement.play(3, 4, 5)
 
     assert replacement.rows() == whole.rows()
@@ -603,7 +607,7 @@ def test_a_snapshot_stays_whole_while_the_round_after_it_is_played_again(staged)
     taken = stage.arena.snapshots().read(2)
     before = {name: array.copy() for name, array in taken.items()}
 
-    stage.actor.restore(taken)
+    stage.actor._restore(taken)
     stage.play(3)
 
     for name, array in stage.arena.snapshots().read(2).items():

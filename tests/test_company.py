@@ -282,7 +282,7 @@ def test_ppo_learns_from_whole_rounds_however_small_the_replay():
         )
         for _ in training.rounds():
             pass
-        found.append(training.weights(3)[0].tobytes())
+        found.append(training.arena.states("0").read(3)["weights"].tobytes())
         training.close()
 
     assert found[0] == found[1]

@@ -14,6 +14,7 @@ from rookery.games.catalog import find
 from rookery.learner import reader_of
 from rookery.memory.replay import ReplayReader
 from rookery.training import Training
+from rookery.weights import Published
 
 SMALL = {
     "worlds": 3,
@@ -174,7 +175,7 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
                 kept[member.id, turn] = rows.records[turn % rows.slots].tobytes()
             for turn in range(max(0, border - 20), border):
                 assert rows.records[turn % rows.slots].tobytes() == kept[member.id, turn]
-    assert training.actor.life.episodes.number.min() >= 3
+    assert training.engine.now.stage.actor.life.episodes.number.min() >= 3
 
 
 @pytest.mark.shows("B7")
@@ -199,12 +200,14 @@ def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
     training = trained(game, rounds=2, agents={"2": {"player": "forager"}})
     train(training)
     kept = {n: a.copy() for n, a in training.arena.snapshots().read(2).items()}
-    weights = {i: array.copy() for i, array in training.weights(2).items()}
-    actor, rows = training.actor, [training.arena.rows(m.id) for m in training.members]
+    weights = Published(training.arena, training.members).exact(2)
+    weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
+    actor = training.engine.now.stage.actor
+    rows = [training.arena.rows(m.id) for m in training.members]
 
     found = []
     for _ in range(2):
-        actor.restore(kept)
+        actor._restore(kept)
         for number in (3, 4):
             actor.play_round(number, weights)
         found.append([one.records.tobytes() for one in rows])

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.base import WEIGHTS
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
 from rookery.configuring import configure
+from rookery.engines import OneProcess
 from rookery.games.catalog import Entry
 from rookery.memory.rows import stack
-from rookery.specs import Array
+from rookery.staging import Stage
 from rookery.training import Training
+from rookery.weights import Published, Weights
 
 GAME = "treasurehunt"
 GAME_PARTS = ("begin_turn", "observe", "act", "end_turn")
@@ -130,7 +131,7 @@ class Rounds:
     def __init__(self, sizes: Sizes, noisy: bool, worlds: int) -> None:
         entry, config = _config_of(sizes, noisy, worlds)
         self._training, self._frames = Training(entry, config), sizes.frames
-        self._weights = first_weights(self._training)
+        self._stage, self._weights = first_stage(self._training)
         self._turns = sizes.turns
         self._steps = sizes.turns * worlds * sizes.agents
         self._number = 0
@@ -140,7 +141,7 @@ class Rounds:
         """Play on."""
         for _ in range(rounds):
             self._number += 1
-            self._training.actor.play_round(self._number, self._weights)
+            self._stage.actor.play_round(self._number, self._weights)
 
     def rate(self, rounds: int) -> float:
         """Return agent-steps per second."""
@@ -148,8 +149,8 @@ class Rounds:
 
     def shares(self, rounds: int) -> dict[str, float]:
         """Return which part of the time goes where; from then on everything is timed."""
-        game = _time_methods(self._training.game, GAME_PARTS)
-        acting = _time_methods(self._training.cast, ("act",))
+        game = _time_methods(self._stage.game, GAME_PARTS)
+        acting = _time_methods(self._stage.cast, ("act",))
         started = time.perf_counter()
         self.play(rounds)
         total = time.perf_counter() - started
@@ -166,7 +167,7 @@ class Rounds:
         arena, config = self._training.arena, self._training.config
         rows = [arena.rows(member.id) for member in self._training.members]
         worlds = np.arange(config.worlds)
-        turns = np.full(config.worlds, self._training.actor.life.turn - 1)
+        turns = np.full(config.worlds, self._stage.actor.life.turn - 1)
         started = time.perf_counter()
         for _ in range(times):
             for one in rows:
@@ -179,12 +180,11 @@ class Rounds:
         self._training.close()
 
 
-def first_weights(training: Training) -> dict[int, Array]:
-    """Return the weights that agents start with, by agent number."""
-    return {
-        member.plan.number: training.first_state(member)[WEIGHTS]
-        for member in training.members
-    }
+def first_stage(training: Training) -> tuple[Stage, Weights]:
+    """Return the actor's part of a run, and the weights that agents start with."""
+    training.publish_first()
+    weights = Published(training.arena, training.members).exact(0)
+    return OneProcess(training.parts).stage, weights
 
 
 def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:

@@ -17,7 +17,7 @@ import torch
 from rookery.algorithms.base import AgentPlan
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import COSINES
-from rookery.bench.collect import configured, first_weights, network_settings
+from rookery.bench.collect import configured, first_stage, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay
 from rookery.company import Member
@@ -173,10 +173,10 @@ class Experience:
             replay__warmup=1,
         )
         self._training = Training(entry, config)
-        weights = first_weights(self._training)
+        stage, weights = first_stage(self._training)
         for number in range(1, sizes.episodes + 1):
-            self._training.actor.play_round(number, weights)
-        self.turns = self._training.actor.life.turn
+            stage.actor.play_round(number, weights)
+        self.turns = stage.actor.life.turn
         self.members: Sequence[Member] = self._training.members
         self.rows = [self._training.arena.rows(member.id) for member in self.members]
         self.spec: AgentSpec = self.members[0].plan.spec

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -66,6 +66,17 @@ class CheckpointsConfig(Settings):
     )
 
 
+class RestartsConfig(Settings):
+    """What happens when a process dies."""
+
+    limit: int = Field(
+        default=5,
+        ge=0,
+        le=1_000_000,
+        description="Deaths of a process in a row, without progress, that end the run.",
+    )
+
+
 class AgentConfig(AgentSettings):
     """What may differ from agent to agent."""
 
@@ -115,15 +126,26 @@ class Config(AgentSettings):
         description="Copies of the game played side by side. More give more steps per "
         "second and take more memory.",
     )
-    schedule: Literal["pipelined", "sync"] = Field(
+    schedule: Literal["pipelined", "sync", "async"] = Field(
         default="pipelined",
-        description="Whether a round is learned while the next is played (pipelined), or "
-        "before it (sync).",
+        description="Whether a round is learned while the next is played (pipelined), "
+        "before it (sync), or whenever there is time (async: not reproducible).",
     )
-    workers: Literal["auto"] | int = Field(
+    workers: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = Field(
         default="auto",
         description="Processes that learn beside the one that plays; 0 does everything in "
-        "one process.",
+        "one process. The result is the same; auto measures what is faster.",
+    )
+    max_lag: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="In async: the most rounds that playing may be ahead of learning.",
+    )
+    storage: Literal["memory", "disk"] = Field(
+        default="memory",
+        description="Where replays and states lie: in memory, or in files of the run's "
+        "folder, which outlive every process.",
     )
     rounds: int = Field(default=300, ge=1, le=10_000_000, description="Rounds to train.")
     turns_per_round: int = Field(
@@ -138,6 +160,9 @@ class Config(AgentSettings):
     )
     checkpoints: CheckpointsConfig = Field(
         default=CheckpointsConfig(), description="What is kept for going on."
+    )
+    restarts: RestartsConfig = Field(
+        default=RestartsConfig(), description="What happens when a process dies."
     )
     agents: dict[str, AgentConfig] = Field(
         default={},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,18 @@ class Episode:
     """(agents,) sums of rewards, or of scores where the game has them."""
     counts: dict[str, Array]
     """The game's own metrics, (agents,) each."""
+
+    def to_json(self) -> list[Any]:
+        """Return everything as plain data."""
+        counts = {name: count.tolist() for name, count in self.counts.items()}
+        return [self.world, self.number, self.turns, self.returns.tolist(), counts]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Episode:
+        """Return what `to_json` described."""
+        world, number, turns, returns, counts = data
+        arrays = {name: np.array(count) for name, count in counts.items()}
+        return cls(world, number, turns, np.array(returns), arrays)
 
 
 class Episodes:

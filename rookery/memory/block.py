@@ -3,7 +3,8 @@
 A `Plan` says which arrays there are, and so how many bytes; a `Block` is the memory.
 Memory is anonymous (`memfd_create`), allocated in full when it is made, and sealed, so
 that nothing has a name that could be left behind, and what does not fit is an error at
-once instead of a fault later. Every array starts on a cache line of its own.
+once instead of a fault later. It can also lie in a file, which then outlives everybody.
+Every array starts on a cache line of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +16,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from rookery.errors import RookeryError
 from rookery.specs import Array
 
 LINE = 64
+CGROUP_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
+"""Where containers are told how much memory they may use, in two generations."""
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -45,14 +56,27 @@ def check_available(size: int) -> None:
     Raises:
         MemoryRefused: in one line.
     """
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError), open("/proc/meminfo") as lines:
-        free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
+    free = available()
     if size > free:
         raise MemoryRefused(
             f"{size / 2**20:,.0f} MiB of memory cannot be had ({free / 2**20:,.0f} MiB are "
             "free): lower replay.capacity or worlds."
         )
+
+
+def available() -> int:
+    """Return how many bytes can be had: what is free, and what our group may still use."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError), open("/proc/meminfo") as lines:
+        free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
+    for limit, used in CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # 'max', or no such group
+            free = min(free, _number_in(limit) - _number_in(used))
+    return max(free, 0)
+
+
+def _number_in(path: str) -> int:
+    return int(Path(path).read_text().strip())
 
 
 class Plan:
@@ -66,6 +90,40 @@ class Plan:
             size = prod(shape) * np.dtype(dtype).itemsize
             offset += -(-size // LINE) * LINE
         self.bytes = max(offset, LINE)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            name: [field.shape, dtype_to_descr(field.dtype)]
+            for name, field in self.fields.items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_json` described."""
+        return cls(
+            {
+                name: (tuple(shape), descr_to_dtype(_tuples(descr)))
+                for name, (shape, descr) in data.items()
+            }
+        )
+
+
+def _tuples(descr: Any) -> Any:
+    """Return the description of a type as numpy wants it; JSON knows lists only."""
+    if isinstance(descr, str):
+        return descr
+    return [
+        (name, _tuples(kind), *(tuple(shape) for shape in rest))
+        for name, kind, *rest in descr
+    ]
+
+
+def _refused(plan: Plan, what: str, error: OSError) -> MemoryRefused:
+    return MemoryRefused(
+        f"{plan.bytes / 2**20:,.0f} MiB of {what} cannot be had "
+        f"({error.strerror}): lower replay.capacity or worlds."
+    )
 
 
 class Block:
@@ -89,10 +147,21 @@ class Block:
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except OSError as error:
             os.close(descriptor)
-            raise MemoryRefused(
-                f"{plan.bytes / 2**20:,.0f} MiB of memory cannot be had "
-                f"({error.strerror}): lower replay.capacity or worlds."
-            ) from error
+            raise _refused(plan, "memory", error) from error
+        return cls(plan, descriptor)
+
+    @classmethod
+    def create_file(cls, plan: Plan, path: Path) -> Block:
+        """Allocate a block as a new file on disk, all zeros."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, plan.bytes)
+        except OSError as error:
+            os.close(descriptor)
+            path.unlink()
+            raise _refused(plan, f"disk space for {path}", error) from error
         return cls(plan, descriptor)
 
     def __getitem__(self, name: str) -> Array:

@@ -23,13 +23,17 @@ class DamagedRow(RookeryError):
     """A committed row is not what was written: memory was overwritten or damaged."""
 
 
-def slots_needed(capacity: int, worlds: int, turns_per_round: int, frames: int) -> int:
+def slots_needed(
+    capacity: int, worlds: int, turns_per_round: int, frames: int, ahead: int = 1
+) -> int:
     """Return how many turns a stream keeps.
 
     Enough that the window of a learner at a border, with the frames its oldest stack
-    needs, and the newest round are not touched by the round being played.
+    needs, and the newest round are not touched by the rounds that playing is ahead. One
+    more, because a row after the commit may be half written at any time.
     """
-    return max(-(-capacity // worlds) + frames - 1, turns_per_round) + turns_per_round
+    window = max(-(-capacity // worlds) + frames - 1, turns_per_round)
+    return window + ahead * turns_per_round + 1
 
 
 class ReplayWriter:
@@ -144,6 +148,21 @@ class ReplayReader:
         kept = every[every >= self.oldest * self.worlds]
         self.usable = np.sort(kept, kind="stable")
         return closed
+
+    def check_untouched(self, commit: int) -> None:
+        """See that no row of the window was overwritten up to now.
+
+        Raises:
+            DamagedRow: if playing went on too far. The row after the commit counts as
+                overwritten: it is being written.
+        """
+        oldest_frame = max(0, self.oldest - self.frames + 1)
+        if self.border and commit - self.rows.slots >= oldest_frame:
+            raise DamagedRow(
+                f"rows of agent '{self.agent}' were overwritten while they were learned "
+                f"from (turn {commit}, {self.rows.slots} slots): this is a mistake in "
+                "Rookery; nothing of it was used."
+            )
 
     def _close_steps(self, first: int) -> Array:
         """Put together the steps that are open or new; return those that closed."""

@@ -7,11 +7,11 @@ version whole. Besides the weights, a slot holds all that learning needs to go o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rookery.memory.block import Block, Plan
-from rookery.memory.words import Words
+from rookery.memory.words import Words, fence
 from rookery.specs import Array
 
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
@@ -31,6 +31,7 @@ class States:
             for slot in (0, 1)
         ]
         self._words, self._word = words, word
+        self.names = tuple(self._slots[0])
 
     @staticmethod
     def plan(shapes: Shapes) -> Plan:
@@ -49,6 +50,19 @@ class States:
         for name, target in self._slots[version % 2].items():
             target[...] = arrays[name]
         self._words.store(self._word, version + 1)
+
+    def newest(self, names: Collection[str]) -> tuple[int, dict[str, Array]]:
+        """Return the newest version and whole copies of some of its arrays.
+
+        A copy that was overtaken while it was made is thrown away, and made again.
+        """
+        while True:
+            version = self.version
+            slot = self._slots[version % 2]
+            copies = {name: slot[name].copy() for name in names}
+            fence()
+            if self.version == version:
+                return version, copies
 
     def read(self, version: int) -> dict[str, Array]:
         """Return the arrays of an exact version, in place.

@@ -1,7 +1,9 @@
 """Single numbers that one process writes and others read, each alone in a cache line.
 
 A fence stands before each store that commits and after each load that trusts, so that on
-every processor the data is there before the number that promises it.
+every processor the data is there before the number that promises it. Words only grow, so
+a process may wait for one value after the other. It does so in the kernel, on the word
+itself (a futex): nobody holds anything that could be lost with a killed process.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from rookery.memory.block import LINE, Block, Plan
+from rookery.memory.futex import wait_for_change, wake
 
 _fence_lock = threading.Lock()
 _fence_lock.acquire()
@@ -27,7 +30,12 @@ class Words:
     """Named numbers in a block; they start at 0."""
 
     def __init__(self, block: Block) -> None:
-        self._block = block
+        self._cells = {
+            name: array.data.cast("B").cast("q") for name, array in block.arrays.items()
+        }
+        self._addresses = {
+            name: int(array.ctypes.data) for name, array in block.arrays.items()
+        }
 
     @staticmethod
     def plan(names: Iterable[str]) -> Plan:
@@ -37,10 +45,26 @@ class Words:
     def store(self, name: str, value: int) -> None:
         """Commit: everything written before is seen by whoever sees this value."""
         fence()
-        self._block[name][0] = value
+        self._cells[name][0] = value
+        wake(self._addresses[name])
+
+    def note(self, name: str, value: int) -> None:
+        """Write a number that promises nothing, such as a time spent; nobody is woken."""
+        self._cells[name][0] = value
 
     def load(self, name: str) -> int:
         """Return a word; what its writer wrote before it can be trusted."""
-        value = int(self._block[name][0])
+        value = self._cells[name][0]
         fence()
         return value
+
+    def wait(self, name: str, at_least: int, seconds: float) -> bool:
+        """Wait until a word has grown to a value; False if it did not in this time.
+
+        Waiting may end early, so whoever waits asks again.
+        """
+        value = self.load(name)
+        if value >= at_least:
+            return True
+        wait_for_change(self._addresses[name], value, seconds)
+        return self.load(name) >= at_least

@@ -39,9 +39,24 @@ class RunLog:
         self._files[name].flush()
 
     def event(self, event: str, role: str = "main", **more: Any) -> None:
-        """Write down that something happened to a process of the run."""
+        """Write down that something happened to a process of the run.
+
+        A failure's traceback goes into a file of its own.
+        """
         about = {"time": time.time(), "event": event, "role": role, "pid": os.getpid()}
-        self.line(EVENTS, {**about, "attempt": 1, **more})
+        line = {**about, "attempt": 1, **more}
+        if "traceback" in line:
+            line["file"] = self._failure(line)
+            del line["traceback"]
+        self.line(EVENTS, line)
+
+    def _failure(self, about: Mapping[str, Any]) -> str:
+        folder = self._folder / "failures"
+        folder.mkdir(exist_ok=True)
+        role = str(about["role"]).replace(" ", "-")
+        path = folder / f"{role}.attempt-{about['attempt']}.json"
+        path.write_text(json.dumps(about, indent=2, default=str), encoding="utf-8")
+        return str(path.relative_to(self._folder))
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Show figures in TensorBoard."""

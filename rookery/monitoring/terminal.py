@@ -25,9 +25,15 @@ class Progress:
     """Shows how training goes; keeps the newest figures of every agent."""
 
     def __init__(
-        self, console: Console, config: Config, members: Sequence[Member], quiet: bool
+        self,
+        console: Console,
+        config: Config,
+        members: Sequence[Member],
+        quiet: bool,
+        notes: list[str] | None = None,
     ) -> None:
         self._console, self._config, self._members = console, config, members
+        self._notes = notes if notes is not None else []
         self._quiet, self._live = quiet, None if quiet else _live(console)
         self._bar = Bar(
             TextColumn("{task.description}"),
@@ -53,6 +59,10 @@ class Progress:
 
     def show(self, one: Round) -> None:
         """Take in a round."""
+        while self._notes and not self._quiet:
+            self._console.print(
+                self._notes.pop(0), markup=False, highlight=False, soft_wrap=True
+            )
         for i, member in enumerate(self._members):
             figures = {
                 **one.played.metrics[member.id],

@@ -22,7 +22,7 @@ SCRIPTED = AgentSpec("b", "bird", {"far": Part((9,), np.dtype(np.float32))}, ("x
 
 def plan() -> Arena:
     weights = {"weights": ((5,), np.float32)}
-    return Arena(
+    return Arena.planned(
         WORLDS,
         [AgentMemory(LEARNER, SLOTS, weights), AgentMemory(SCRIPTED, 4, None)],
         {"turn": ((1,), np.int64)},
@@ -141,7 +141,7 @@ def test_more_than_the_machine_has_in_all_is_refused_before_it_is_tried(monkeypa
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     slots = int(0.6 * machine) // row_dtype(LEARNER, WORLDS).itemsize
     others = replace(LEARNER, id="c")
-    arena = Arena(
+    arena = Arena.planned(
         WORLDS, [AgentMemory(spec, slots, None) for spec in (LEARNER, others)], {}
     )
     tried = []

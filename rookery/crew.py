@@ -1,0 +1,116 @@
+"""A run in several processes: one that plays, and workers that learn.
+
+Who hosts whom is decided here, by what each agent's updates cost. The result does not
+depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rookery.borders import Borders
+from rookery.briefs import Brief
+from rookery.company import Member
+from rookery.memory.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
+from rookery.stopping import StopFlag
+from rookery.supervisor.launcher import Child, start
+from rookery.supervisor.supervisor import Supervisor, Tell
+
+LOOK_SECONDS = 0.05
+"""How long main waits for a border before it looks after the processes."""
+
+
+class Crew:
+    """The processes of a run."""
+
+    def __init__(
+        self,
+        brief: Brief,
+        members: Sequence[Member],
+        arena: Arena,
+        borders: Borders,
+        workers: int,
+        tell: Tell,
+        stop: StopFlag | None = None,
+    ) -> None:
+        self._arena, self._borders = arena, borders
+        self._stop = stop or StopFlag()
+        self._brief = replace(brief, generation=arena.words.load(HANDED) + 1)
+        hosted = share_out(members, workers)
+        self.hosted = {worker_name(i): agents for i, agents in enumerate(hosted)}
+        self._members = members
+        self._hand_over: Callable[[], None] | None = self._hand
+        progress = {ACTOR: SNAPSHOT} | {
+            role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
+        }
+        limit = brief.config.restarts.limit
+        self.supervisor = Supervisor(self._launch, arena.words, progress, limit, tell)
+
+    def start(self) -> None:
+        """Start everybody; they load what they need, and wait to be let begin."""
+        self.supervisor.start([ACTOR, *self.hosted])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everybody waits to begin.
+
+        Raises:
+            CannotStart: if somebody died meanwhile.
+        """
+        self.supervisor.watch()
+        return self.supervisor.is_ready
+
+    def advance(self, number: int) -> None:
+        """See that round `number` is played and learned."""
+        if self._hand_over is not None:
+            self._hand_over()
+        while not self._borders.wait_a_little(number, LOOK_SECONDS):
+            self._stop.check()
+            self.supervisor.watch()
+
+    def _hand(self) -> None:
+        """Wait until everybody is ready, and let them begin."""
+        while not self.is_ready:
+            self._stop.check()
+            self._arena.words.wait(f"{ACTOR} beat", 1, LOOK_SECONDS)
+        self.supervisor.begun()
+        self._arena.words.store(HANDED, self._brief.generation)
+        self._hand_over = None
+
+    def finish(self) -> None:
+        """Wait until the actor has played the last matches and left."""
+        while ACTOR in self.supervisor.processes():
+            self._stop.check()
+            self.supervisor.watch()
+            self._arena.words.wait(f"{ACTOR} beat", 2**62, LOOK_SECONDS)
+
+    def close(self) -> None:
+        """End everybody."""
+        self.supervisor.close()
+
+    def _launch(self, role: str) -> Child:
+        brief = replace(self._brief, role=role, hosted=self.hosted.get(role, ()))
+        agents = [self._members[i].id for i in brief.hosted]
+        memory = self._arena.describe(None if role == ACTOR else agents)
+        return start(role, brief.to_json(), memory)
+
+
+def share_out(members: Sequence[Member], workers: int) -> list[list[int]]:
+    """Return the agents of each worker, so that all have about as much to do."""
+    learning = [member for member in members if member.learns]
+    loads = [0.0] * min(workers, len(learning))
+    hosted: list[list[int]] = [[] for _ in loads]
+    for member in sorted(learning, key=cost_of, reverse=True):
+        least = loads.index(min(loads))
+        loads[least] += cost_of(member)
+        hosted[least].append(member.plan.number)
+    return [sorted(agents) for agents in hosted]
+
+
+def cost_of(member: Member) -> float:
+    """Return about how much work an agent's updates of a round are."""
+    assert member.algorithm is not None
+    plan, settings = member.plan, member.plan.settings
+    (size,), _ = member.algorithm.rule.shapes(plan, 1, 1)["weights"]
+    return float(size * settings.batch_size * max(1, settings.updates_per_round))

@@ -1,0 +1,45 @@
+"""Waiting in the kernel until a number in shared memory changes.
+
+A futex belongs to nobody: whoever waits is woken by the next store or by the clock, also
+if every other process is dead. Where the system has none, waiting is a short sleep.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import time
+
+NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+WAIT, WAKE, EVERYONE = 0, 1, 2**31 - 1
+SHORT_SLEEP = 0.0005
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+_number = NUMBERS.get(platform.machine()) if sys.platform == "linux" else None
+HAS_FUTEX = _number is not None and sys.byteorder == "little"
+_call = ctypes.CDLL(None).syscall if HAS_FUTEX else None
+
+
+def wait_for_change(address: int, value: int, seconds: float) -> None:
+    """Wait until the 8-byte number at an address is no longer `value`, or time is up.
+
+    Only its lower half is looked at: words grow in small steps.
+    """
+    if _call is None:
+        time.sleep(min(seconds, SHORT_SLEEP))
+        return
+    whole = int(seconds)
+    limit = _Time(whole, int((seconds - whole) * 1e9))
+    lower = ctypes.c_uint32(value & 0xFFFFFFFF)
+    _call(_number, ctypes.c_void_p(address), WAIT, lower, ctypes.byref(limit), None, 0)
+
+
+def wake(address: int) -> None:
+    """Wake everybody who waits for the number at an address."""
+    if _call is not None:
+        _call(_number, ctypes.c_void_p(address), WAKE, EVERYONE, None, None, 0)

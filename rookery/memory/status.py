@@ -1,0 +1,37 @@
+"""What a process says of itself while it works: signs of life, and where its time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rookery.memory.words import Words
+
+KINDS = ("work", "wait", "protocol")
+
+
+class Status:
+    """The status words of one process; without words it only counts."""
+
+    def __init__(self, words: Words | None = None, role: str = "") -> None:
+        self._words, self._role = words, role
+        self._beats = 0
+        self.nanoseconds = dict.fromkeys(KINDS, 0)
+
+    def beat(self) -> None:
+        """Give a sign of life; the work loop does so itself, and no thread for it."""
+        self._beats += 1
+        if self._words is not None:
+            self._words.note(f"{self._role} beat", self._beats)
+
+    @contextmanager
+    def spending(self, kind: str) -> Iterator[None]:
+        """Count the time of what is inside."""
+        started = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.nanoseconds[kind] += time.perf_counter_ns() - started
+            if self._words is not None:
+                self._words.note(f"{self._role} {kind}", self.nanoseconds[kind])

@@ -1,0 +1,46 @@
+"""What protocol calls cost, for `rookery bench speedup`: they are timed one by one.
+
+Only a process that was asked to does this, because the timing itself costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rookery.memory.reports import Reports
+from rookery.memory.rows import Rows
+from rookery.memory.states import States
+from rookery.memory.status import Status
+from rookery.memory.words import Words
+
+CALLS = (
+    (Words, ("store", "load")),
+    (Rows, ("seal", "is_whole")),
+    (States, ("publish", "read", "newest")),
+    (Reports, ("write",)),
+)
+
+
+def time_protocol(status: Status) -> None:
+    """Let every protocol call of this process add to its time for them."""
+    inside = [False]
+    for owner, names in CALLS:
+        for name in names:
+            setattr(owner, name, _timed(getattr(owner, name), status, inside))
+
+
+def _timed(
+    method: Callable[..., Any], status: Status, inside: list[bool]
+) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        if inside[0]:  # a call within a call is part of it
+            return method(*arguments)
+        inside[0] = True
+        try:
+            with status.spending("protocol"):
+                return method(*arguments)
+        finally:
+            inside[0] = False
+
+    return call

@@ -1,0 +1,122 @@
+"""The actor's process: the game, everybody who plays in it, and matches in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rookery.acting import Cast
+from rookery.actor import Actor
+from rookery.borders import Borders
+from rookery.briefs import Brief, game_name
+from rookery.company import Member, assemble
+from rookery.config.run import Config
+from rookery.games.base import Game
+from rookery.games.catalog import Entry, find
+from rookery.games.guard import Guarded
+from rookery.matches import Matches
+from rookery.memory.arena import Arena
+from rookery.memory.status import Status
+from rookery.memory.timing import time_protocol
+from rookery.players.base import Player
+from rookery.playing import find_player
+from rookery.seeding import Purpose, Stream
+from rookery.stopping import StopFlag
+from rookery.threads import use_one_thread
+from rookery.weights import Published
+
+
+class Stage:
+    """One game, its players, and the actor who plays it round by round."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        brief: Brief,
+        members: Sequence[Member],
+        arena: Arena,
+        borders: Borders,
+        status: Status | None = None,
+        stop: StopFlag | None = None,
+    ) -> None:
+        config = brief.config
+        self.game = build_game(entry, config)
+        players = seat_scripted(entry, self.game, members, config.seed)
+        groups = [[members[i] for i in group] for group in brief.groups]
+        self.cast = Cast(groups, config.seed, config.worlds)
+        self.actor = Actor(
+            self.game,
+            members,
+            players,
+            arena,
+            self.cast,
+            config.turns_per_round,
+            stop,
+            status,
+        )
+        self._published = Published(arena, members)
+        self._exact, self._rounds = config.schedule != "async", config.rounds
+        self._borders, self._status = borders, status or Status()
+        self._matches = Matches(entry, brief, members, arena, self._published)
+
+    def play_round(self, number: int) -> None:
+        """Play a round as soon as it may be; matches of the border before come first."""
+        self._borders.await_playing(number)
+        if self._matches.are_due(number - 1):
+            self._borders.await_end(number - 1)
+            self._matches.play(number - 1, self.actor.life.steps)
+        with self._status.spending("work"):
+            if self._exact:
+                self.actor.play_round(number, self._published.exact(number - 1))
+            else:
+                weights = self._published.newest()
+                self.actor.play_round(number, weights, self._published.newer)
+
+    def finish(self) -> None:
+        """Play the matches of the last border."""
+        if self._matches.are_due(self._rounds):
+            self._borders.await_end(self._rounds)
+            self._matches.play(self._rounds, self.actor.life.steps)
+
+    def close(self) -> None:
+        """Let go of the game."""
+        self.game.close()
+
+
+def build_game(entry: Entry, config: Config) -> Guarded:
+    """Return the game of a run."""
+    built = entry.build(config.game.settings, config.worlds, config.seed)
+    return Guarded(built, entry.name)
+
+
+def seat_scripted(
+    entry: Entry, game: Game, members: Sequence[Member], seed: int
+) -> dict[int, Player]:
+    """Return the players of scripted agents, by agent number."""
+    found: dict[int, Player] = {}
+    for member in members:
+        if member.player is not None:
+            number = member.plan.number
+            stream = Stream(seed, Purpose.PLAYER, number)
+            make = find_player(entry, member.player)
+            found[number] = make(member.plan.spec, game.settings, game.worlds, stream)
+    return found
+
+
+def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
+    """Be the actor: play all rounds that are left."""
+    use_one_thread()
+    entry = find(game_name(data))
+    arena, brief = Arena.attach(memory), Brief.from_json(data, entry.settings)
+    members = assemble(brief.config, brief.agents)
+    status = Status(arena.words, brief.role)
+    if brief.timed:
+        time_protocol(status)
+    learning = [member.id for member in members if member.learns]
+    borders = Borders(brief.config, arena.words, learning, status)
+    stage = Stage(entry, brief, members, arena, borders, status)
+    status.beat()
+    borders.await_begin(brief.generation)
+    for number in range(stage.actor.begin() + 1, brief.config.rounds + 1):
+        stage.play_round(number)
+    stage.finish()

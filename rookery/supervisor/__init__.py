@@ -1,0 +1,1 @@
+"""Starting, watching and restarting the processes of a run; nothing about learning."""

@@ -1,0 +1,116 @@
+"""Starting one process: plain data and descriptors go in, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+ONE_THREAD = {
+    name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+}
+WAIT_SECONDS = 5.0
+
+
+class Child:
+    """A process that was started, and how to know that it is gone."""
+
+    def __init__(self, role: str, process: subprocess.Popen[bytes], trouble: int) -> None:
+        self.role, self.process, self._trouble = role, process, trouble
+        self.pid = process.pid
+        self._pidfd = os.pidfd_open(process.pid)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        return bool(ended.poll(0))
+
+    def kill(self) -> None:
+        """End it now, and wait for it; not for ever, since the system may hold it."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(WAIT_SECONDS)
+
+    def code(self) -> int:
+        """Return how it ended: its exit code, or minus the signal."""
+        return self.process.wait(WAIT_SECONDS)
+
+    def trouble(self) -> dict[str, Any]:
+        """Return what it said went wrong; where it could not, that is said."""
+        with os.fdopen(os.dup(self._trouble), "rb") as file:
+            file.seek(0)
+            text = file.read().decode(errors="replace")
+        try:
+            found: dict[str, Any] = json.loads(text)
+        except json.JSONDecodeError:
+            how = ending(self.code())
+            return {"kind": "death", "line": f"it {how}", "traceback": text}
+        return found
+
+    def close(self) -> None:
+        """Let go of its descriptors."""
+        os.close(self._pidfd)
+        os.close(self._trouble)
+
+
+def start(
+    role: str, brief: Mapping[str, Any], memory: Mapping[str, Mapping[str, Any]]
+) -> Child:
+    """Start the process of a role; it gets the descriptors of its memory.
+
+    Raises:
+        OSError: if the system gives no process.
+    """
+    kind = role.split()[0]
+    told = {"kind": kind, "brief": brief, "memory": memory, "path": sys.path}
+    inside = _memory_file(json.dumps(told).encode())
+    trouble = _memory_file(b"")
+    words = [str(os.getpid()), str(inside), str(trouble)]
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rookery.supervisor.entry", *words],
+            pass_fds=[inside, trouble, *(one["descriptor"] for one in memory.values())],
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # main's standard output is for main alone
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
+        )
+    except BaseException:
+        os.close(trouble)
+        raise
+    finally:
+        os.close(inside)
+    return Child(role, process, trouble)
+
+
+def _python_path() -> str:
+    """Return where this package lies, for a child that starts from nothing."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    before = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([here, before] if before else [here])
+
+
+def _memory_file(data: bytes) -> int:
+    """Return a descriptor of some bytes in memory."""
+    descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC)
+    os.write(descriptor, data)
+    return descriptor
+
+
+def ending(code: int) -> str:
+    """Return in words how a process ended."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"

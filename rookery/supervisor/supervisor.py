@@ -1,0 +1,139 @@
+"""The supervisor: starts the processes of a run, watches them, and restarts them.
+
+It touches no row and no gradient: all it reads are words. Every process computes from what
+lies in shared memory alone, so one that died can simply be started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from rookery.errors import RookeryError
+from rookery.memory.words import Words
+from rookery.supervisor.entry import TOLD
+from rookery.supervisor.launcher import Child
+from rookery.supervisor.restarts import Restarts
+
+Launch = Callable[[str], Child]
+"""Starts the process of a role."""
+Tell = Callable[..., None]
+"""Called with an event, its role, and more about it."""
+
+
+class ProcessFailed(RookeryError):
+    """A process of the run failed in a way that starting it again does not help."""
+
+    exit_code = 1
+
+
+class CannotStart(RookeryError):
+    """The system gives no processes, or they do not live long enough to work."""
+
+
+class Supervisor:
+    """The living processes of a run, by role."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        words: Words,
+        progress: Mapping[str, str],
+        limit: int,
+        tell: Tell,
+    ) -> None:
+        """Args are functions and names, so that any kind of process can be supervised.
+
+        Args:
+            launch: starts the process of a role.
+            words: where processes say how they are.
+            progress: role to the word that grows as it gets on.
+            limit: deaths in a row, after which the run ends.
+            tell: called with every event.
+        """
+        self._launch, self._words, self._tell = launch, words, tell
+        self._progress = dict(progress)
+        self._restarts = Restarts(limit)
+        self._children: dict[str, Child] = {}
+        self._due: dict[str, float] = {}
+        """When a role that died is started again."""
+        self._reached: dict[str, int] = {}
+        self._has_begun = False
+
+    def start(self, roles: Iterable[str]) -> None:
+        """Start everybody, or nobody.
+
+        Raises:
+            CannotStart: if the system refuses.
+        """
+        for role in roles:
+            try:
+                self._begin(role, "start")
+            except OSError as error:
+                self.close()
+                raise CannotStart(f"{role} could not be started ({error})") from error
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every process has reached its work loop."""
+        return all(self._words.load(f"{role} beat") > 0 for role in self._children)
+
+    def begun(self) -> None:
+        """From now on, whoever dies is started again."""
+        self._has_begun = True
+
+    def watch(self) -> None:
+        """See who died, and start again whose time has come.
+
+        Raises:
+            ProcessFailed: if one died too often, or said that it is of no use.
+            CannotStart: if one died before the work began.
+        """
+        for role, child in list(self._children.items()):
+            if child.is_dead:
+                self._bury(role, child)
+            elif self._words.load(self._progress[role]) > self._reached[role]:
+                self._restarts.progressed(role)
+        now = time.monotonic()
+        for role in [role for role, when in self._due.items() if when <= now]:
+            del self._due[role]
+            self._begin(role, "restart")
+
+    def _begin(self, role: str, event: str) -> None:
+        self._words.note(f"{role} beat", 0)
+        self._reached[role] = self._words.load(self._progress[role])
+        child = self._children[role] = self._launch(role)
+        attempt = self._restarts.record(role).attempt
+        self._tell(event, role, pid=child.pid, attempt=attempt)
+
+    def _bury(self, role: str, child: Child) -> None:
+        del self._children[role]
+        code, trouble = child.code(), child.trouble()
+        attempt = self._restarts.record(role).attempt
+        child.close()
+        if code == 0:  # it has done all there was to do
+            self._tell("end", role, pid=child.pid, attempt=attempt)
+            return
+        self._tell("death", role, pid=child.pid, attempt=attempt, code=code, **trouble)
+        if not self._has_begun and code != TOLD:
+            raise CannotStart(f"{role} did not get as far as working: {trouble['line']}")
+        if code == TOLD:
+            raise RookeryError(trouble["line"])
+        wait = self._restarts.died(role)
+        if wait is None:
+            raise ProcessFailed(
+                f"the {role} died {attempt} times, the last time because "
+                f"{trouble['line']}: look into the run's folder 'failures'."
+            )
+        self._due[role] = time.monotonic() + wait
+
+    def processes(self) -> dict[str, int]:
+        """Return the living processes, role to id."""
+        return {role: child.pid for role, child in self._children.items()}
+
+    def close(self) -> None:
+        """End everybody who is left."""
+        for child in self._children.values():
+            child.kill()
+            child.close()
+        self._children.clear()
