@@ -97,7 +97,7 @@ class Cast:
         )
         choice = self._policy(agents).act(moment)
         columns = (choice.actions, choice.probabilities, choice.values, choice.entropies)
-        return {i: Acted(*(column[k] for column in columns)) for k, i in enumerate(agents)}
+        return {i: Acted(*own) for i, *own in zip(agents, *columns, strict=True)}
 
     def _draws(self, agents: tuple[int, ...], turn: int) -> Array:
         """Return (agents, worlds, 2) numbers, keyed by agent, world and turn.

@@ -19,16 +19,17 @@ import numpy as np
 from rookery.acting import Cast, exploration_of
 from rookery.company import Member
 from rookery.games.base import Game, Observation, Outcome
-from rookery.games.episodes import Episode, Episodes
+from rookery.games.episodes import Episode
+from rookery.life import Life, snapshot_of, under
 from rookery.memory.arena import COMMIT, Arena
 from rookery.memory.replay import ReplayWriter
 from rookery.memory.status import Status
 from rookery.players.base import Player, Sight
 from rookery.specs import Array
 from rookery.stopping import StopFlag
+from rookery.tally import Tally
 from rookery.weights import Weights
 
-HASH_BYTES = 32
 RENEW_TURNS = 8
 """Turns from one look for newer weights to the next, in async."""
 
@@ -109,7 +110,7 @@ class Actor:
         self._game.begin_round(number)
         self._versions = dict(weights.versions)
         self._cast.begin_round(number, weights.arrays)
-        tally = _Tally(self._members, number)
+        tally = Tally(self._members, number)
         played = Played()
         for turn in range(self._turns):
             if renew is not None and turn % RENEW_TURNS == 0:
@@ -128,7 +129,7 @@ class Actor:
         self._versions |= weights.versions
         self._cast.renew(weights.arrays)
 
-    def _play_turn(self, tally: _Tally) -> list[Episode]:
+    def _play_turn(self, tally: Tally) -> list[Episode]:
         self._stop.check()
         self._status.beat()
         for phase in self._game.begin_turn():
@@ -142,7 +143,7 @@ class Actor:
             self._commit(outcome)
         self.life.turn += 1
         starting, ended = self.life.episodes.add(outcome)
-        if starting.any():
+        if np.count_nonzero(starting):
             for player in self._players.values():
                 player.forget(starting)
         tally.get(outcome.rewards)
@@ -170,7 +171,7 @@ class Actor:
                 self.life.episodes.age,
             )
 
-    def _choose(self, phase: Sequence[int], seen: Observation, tally: _Tally) -> Array:
+    def _choose(self, phase: Sequence[int], seen: Observation, tally: Tally) -> Array:
         """Let everybody in a phase choose, and write what they did."""
         actions = np.zeros((self._game.worlds, len(phase)), np.int64)
         legal = {i: seen.legal[place] for place, i in enumerate(phase)}
@@ -209,91 +210,8 @@ class Actor:
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
         """Go back to where a snapshot was taken."""
-        self.life.restore(_under("life/", arrays))
+        self.life.restore(under("life/", arrays))
         for i, player in self._players.items():
-            for name, array in _under(f"player {i}/", arrays).items():
+            for name, array in under(f"player {i}/", arrays).items():
                 player.memory[name][...] = array
-        self._game.restore(_under("game/", arrays))
-
-
-class Life:
-    """What the actor itself must remember: turns, episodes, steps and row hashes."""
-
-    def __init__(self, members: Sequence[Member], game: Game) -> None:
-        self.turn = 0
-        self.episodes = Episodes(game.worlds, len(members), game.counts)
-        self.steps = np.zeros(len(members), np.int64)
-        """Turns in which each agent was active, all worlds together."""
-        self.hashes = np.zeros((len(members), HASH_BYTES), np.uint8)
-
-    def state(self) -> dict[str, Array]:
-        """Return everything as arrays."""
-        arrays = {"turn": np.array([self.turn]), "steps": self.steps, "hashes": self.hashes}
-        return arrays | {f"episodes/{k}": v for k, v in self.episodes.state().items()}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go back to where a state was taken."""
-        self.turn = int(arrays["turn"][0])
-        self.steps, self.hashes = arrays["steps"].copy(), arrays["hashes"].copy()
-        self.episodes.restore(_under("episodes/", arrays))
-
-
-def snapshot_of(game: Game, life: Life, players: Mapping[int, Player]) -> dict[str, Array]:
-    """Return everything needed to play on from here, as named arrays."""
-    arrays = {f"life/{name}": array for name, array in life.state().items()}
-    for i, player in players.items():
-        arrays |= {f"player {i}/{name}": array for name, array in player.memory.items()}
-    if game.can_snapshot:
-        arrays |= {f"game/{name}": array for name, array in game.snapshot().items()}
-    return arrays
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
-
-
-class _Tally:
-    """Adds up what agents did and got in a round."""
-
-    def __init__(self, members: Sequence[Member], number: int) -> None:
-        count = len(members)
-        self._number, self._lag = number, np.zeros(count)
-        self._steps = np.zeros(count)
-        self._sums = {name: np.zeros(count) for name in ("value", "entropy")}
-        self._rewards = np.zeros(count)
-        self._turns = 0
-
-    def act(self, number: int, values: Array, entropies: Array, active: Array) -> None:
-        """Take in what one agent expected, and how undecided it was."""
-        self._steps[number] += np.count_nonzero(active)
-        self._sums["value"][number] += values[active].sum()
-        self._sums["entropy"][number] += entropies[active].sum()
-
-    def versions(self, versions: Mapping[int, int]) -> None:
-        """Take in how old each agent's weights are in a turn."""
-        for agent, version in versions.items():
-            self._lag[agent] += self._number - version
-
-    def get(self, rewards: Array) -> None:
-        """Take in a turn's rewards, (worlds, agents)."""
-        self._rewards += rewards.mean(axis=0)
-        self._turns += 1
-
-    def metrics(
-        self, members: Sequence[Member], steps: Array
-    ) -> dict[str, dict[str, float]]:
-        """Return each agent's figures; rewards are per turn and world."""
-        found = {}
-        for i, member in enumerate(members):
-            one = {"reward": self._rewards[i] / self._turns, "steps": float(steps[i])}
-            if member.algorithm is not None:
-                acted = max(self._steps[i], 1.0)
-                one |= {name: sums[i] / acted for name, sums in self._sums.items()}
-                one["epsilon"] = exploration_of(member, int(steps[i]))
-                one["lag"] = self._lag[i] / self._turns if member.learns else 0.0
-            found[member.id] = one
-        return found
+        self._game.restore(under("game/", arrays))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.actor import Life, snapshot_of
 from rookery.borders import rounds_ahead
 from rookery.company import Member, capacity_of
 from rookery.config.run import Config
 from rookery.games.base import Game
 from rookery.games.catalog import Entry
+from rookery.life import Life, snapshot_of
 from rookery.memory.arena import REPORT_BYTES, AgentMemory, Arena
 from rookery.memory.replay import slots_needed
 from rookery.staging import seat_scripted

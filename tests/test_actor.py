@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rookery.acting import Cast
-from rookery.actor import Actor, Life, snapshot_of
+from rookery.actor import Actor
 from rookery.algorithms.base import Algorithm, Choice, Policy
 from rookery.algorithms.iqn import IqnRule
 from rookery.algorithms.schedules import epsilon
@@ -19,6 +19,7 @@ from rookery.config.settings import Settings
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
 from rookery.learner import reader_of
+from rookery.life import Life, snapshot_of
 from rookery.memory.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
 from rookery.memory.rows import HEADER
 from rookery.players.base import Player

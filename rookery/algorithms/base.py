@@ -24,6 +24,8 @@ State = Mapping[str, Array]
 Shapes = dict[str, tuple[tuple[int, ...], Any]]
 Metrics = dict[str, float]
 
+LEAST = 1e-12
+"""The smallest chance that has a logarithm."""
 WEIGHTS = "weights"
 """The array that acts; everything else in a state is for learning."""
 
@@ -153,22 +155,49 @@ class Algorithm:
     """Whether agents can be one computation; a user's own never is."""
 
 
-def explore(greedy: Array, num_actions: int, moment: Moment) -> tuple[Array, Array]:
-    """Return epsilon-greedy actions and their probabilities, (agents, worlds) each.
+@dataclass
+class Explored:
+    """What becomes of greedy actions by chance; arrays are (agents, worlds)."""
+
+    actions: Array
+    probabilities: Array
+    entropies: Array
+
+
+def explore(greedy: Array, num_actions: int, moment: Moment) -> Explored:
+    """Choose epsilon-greedily: the greedy action, or by chance any legal one.
 
     The first draw decides whether to explore, the second which legal action it is then.
     """
-    actions = greedy.copy()
-    probabilities = np.empty(greedy.shape, np.float32)
+    chance, counts = moment.exploration[:, None], _legal_counts(num_actions, moment)
+    any_action = (moment.draws[..., 1] * counts).astype(np.int64)
     for i, mask in enumerate(moment.legal):
-        chance, draws = moment.exploration[i], moment.draws[i]
-        counts = num_actions if mask is None else mask.sum(axis=1)
-        rank = (draws[:, 1] * counts).astype(np.int64)
-        any_action = rank if mask is None else _nth_true(mask, rank)
-        actions[i] = np.where(draws[:, 0] < chance, any_action, greedy[i])
-        share = chance / np.maximum(counts, 1)
-        probabilities[i] = share + (1.0 - chance) * (actions[i] == greedy[i])
-    return actions, probabilities
+        if mask is not None:
+            any_action[i] = _nth_true(mask, any_action[i])
+    actions = np.where(moment.draws[..., 0] < chance, any_action, greedy)
+    share = chance / counts
+    top = 1.0 - chance + share
+    probabilities = np.where(actions == greedy, top, share).astype(np.float32)
+    entropies = -(top * _log(top) + (counts - 1) * share * _log(share))
+    return Explored(actions, probabilities, np.full(greedy.shape, entropies))
+
+
+def _legal_counts(num_actions: int, moment: Moment) -> Array | int:
+    """Return how many actions may be chosen from, at least 1.
+
+    It is (agents, worlds), or one number where everything is always legal.
+    """
+    if all(mask is None for mask in moment.legal):
+        return num_actions
+    counts = np.full(moment.draws.shape[:2], num_actions)
+    for i, mask in enumerate(moment.legal):
+        if mask is not None:
+            counts[i] = np.maximum(mask.sum(axis=1), 1)
+    return counts
+
+
+def _log(chances: Array) -> Array:
+    return np.log(np.maximum(chances, LEAST))
 
 
 def _nth_true(mask: Array, rank: Array) -> Array:

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.algorithms.base import Choice, Moment, explore
+from rookery.algorithms.base import LEAST, Choice, Moment, explore
 from rookery.specs import Array
-
-LEAST = 1e-12
 
 
 def choose_by_values(values: Array, moment: Moment) -> Choice:
     """Return the action of the highest value, or by chance any legal one."""
     (legal,) = moment.legal
     best = values if legal is None else np.where(legal, values, -np.inf)
-    actions, probabilities = explore(best.argmax(axis=1)[None], values.shape[1], moment)
-    expected = np.take_along_axis(values, actions[0][:, None], axis=1).T
-    counts = values.shape[1] if legal is None else np.maximum(legal.sum(axis=1), 1)
-    share = moment.exploration[0] / (counts * np.ones(len(values)))
-    top = 1.0 - moment.exploration[0] + share
-    entropies = -(top * _log(top) + (counts - 1) * share * _log(share))
-    return Choice(actions, probabilities, expected, entropies[None])
+    done = explore(best.argmax(axis=1)[None], values.shape[1], moment)
+    expected = np.take_along_axis(values, done.actions[0][:, None], axis=1).T
+    return Choice(done.actions, done.probabilities, expected, done.entropies)
 
 
 def choose_by_chances(chances: Array, moment: Moment) -> Choice:

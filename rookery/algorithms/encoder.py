@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, unfold
@@ -58,10 +59,21 @@ class Encoder:
 
     def __call__(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """Return (agents, rows, width) for observations (agents, rows, features)."""
-        hidden = self._look(weights, inputs) if self._channels else inputs
-        for i in range(self._depth):
+        seen = self._look(weights, inputs) if self._channels else inputs
+        return self.deepen(weights, self._activation(linear(weights, "read.0", seen)))
+
+    def deepen(self, weights: Mapping[str, Tensor], hidden: Tensor) -> Tensor:
+        """Return what the layers after the first make of its outputs."""
+        for i in range(1, self._depth):
             hidden = self._activation(linear(weights, f"read.{i}", hidden))
         return hidden
+
+    @property
+    def sees_flags(self) -> bool:
+        """Whether the first layer reads whole numbers as they are: mostly zeros."""
+        parts = self._parts.values()
+        flags = all(part.dtype == np.uint8 and part.scale == 1.0 for part in parts)
+        return flags and not self._channels
 
     def _look(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """Return what is read, grids replaced by what a convolution sees in them."""

@@ -22,6 +22,7 @@ from rookery.algorithms.base import (
     explore,
 )
 from rookery.algorithms.group import Inputs, noise_for
+from rookery.algorithms.iqn_acting import IqnPass, folded
 from rookery.algorithms.iqn_network import IqnNetwork, Weights, midpoints
 from rookery.algorithms.networks import Parameters, shaken
 from rookery.algorithms.values import Columns, Losses, Place, ValueRule
@@ -39,46 +40,46 @@ class IqnPolicy(Policy):
         self._noise = Stream(seed, Purpose.NOISE)
         self._agents = np.array([plan.number for plan in plans])
         self._fractions = midpoints(len(plans), plans[0].settings.iqn.acting_quantiles)
-        self._inputs: Inputs | None = None
+        size = (len(plans), self.network.parameters.size)
+        self._stacked = np.zeros(size, np.float32)
+        self._pass: IqnPass | None = None
 
     @torch.no_grad()
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
-        """Take weights; shake them once, and embed the fixed fractions once."""
-        views = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
+        """Take weights; do once what all its turns share."""
+        np.stack(weights, out=self._stacked)
+        views = self.network.parameters.views(torch.from_numpy(self._stacked))
         layers = self.network.noisy_layers if noise else {}
         drawn = noise_for(layers, self._noise, (self._agents, number), 0)
-        self._weights = shaken(views, drawn)
-        self._embedded = self.network.embed(self._weights, self._fractions)
+        shaken_views = shaken(views, drawn)
+        quantiles = self._fractions.shape[2]
+        self._weights = folded(self.network, shaken_views, quantiles)
+        self._embedded = self.network.embed(shaken_views, self._fractions).numpy()
 
     @torch.no_grad()
     def act(self, moment: Moment) -> Choice:
         """Choose the best action, or by chance a random one."""
         worlds = moment.draws.shape[1]
-        if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
-        hidden = self.network.read(self._weights, self._inputs.fill(moment.seen))
-        values = self.network.means(self._weights, hidden, self._embedded).numpy()
-        best = values.copy()
-        for i, mask in enumerate(moment.legal):
+        if self._pass is None or self._pass.worlds != worlds:
+            quantiles = self._fractions.shape[2]
+            self._pass = IqnPass(self.network, len(self.plans), worlds, quantiles)
+        values = self._pass.values(self._weights, self._embedded, moment.seen)
+        best = _best(values, moment.legal)
+        done = explore(best, self.network.actions, moment)
+        expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
+        return Choice(done.actions, done.probabilities, expected, done.entropies)
+
+
+def _best(values: Array, legal: Sequence[Array | None]) -> Array:
+    """Return the legal action of the highest value, (agents, worlds)."""
+    if any(mask is not None for mask in legal):
+        values = values.copy()
+        for of_agent, mask in zip(values, legal, strict=True):
             if mask is not None:
-                best[i][~mask] = losses.FAR_BELOW
-        actions, probabilities = explore(best.argmax(axis=2), values.shape[2], moment)
-        expected = np.take_along_axis(values, actions[..., None], axis=2)[..., 0]
-        return Choice(actions, probabilities, expected, _entropies(moment, values.shape[2]))
-
-
-def _entropies(moment: Moment, actions: int) -> Array:
-    """Return the entropy of epsilon-greedy choice among legal actions, (agents, worlds)."""
-    counts = np.full(moment.draws.shape[:2], actions)
-    for i, mask in enumerate(moment.legal):
-        if mask is not None:
-            counts[i] = np.maximum(mask.sum(axis=1), 1)
-    share = moment.exploration[:, None] / counts
-    top = 1.0 - moment.exploration[:, None] + share
-    terms = (counts - 1) * share * np.log(np.maximum(share, 1e-12))
-    return -(terms + top * np.log(np.maximum(top, 1e-12)))
+                of_agent[~mask] = losses.FAR_BELOW
+    return values.argmax(axis=2)
 
 
 class IqnRule(ValueRule):

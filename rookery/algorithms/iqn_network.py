@@ -34,9 +34,10 @@ class IqnNetwork:
             network.width,
             network.depth,
             network.channels,
-            torch.relu,
+            torch.relu_,
         )
         self.features = self.encoder.features
+        self.sees_flags = self.encoder.sees_flags
         self.actions = plan.spec.num_actions
         self.width = settings.network.width
         self.dueling = settings.iqn.dueling
@@ -69,7 +70,7 @@ class IqnNetwork:
         agents, rows, quantiles = fractions.shape
         cosines = torch.cos(fractions.unsqueeze(-1) * self._multiples)
         flat = cosines.view(agents, rows * quantiles, COSINES)
-        embedded = torch.relu(linear(weights, "fraction", flat))
+        embedded = torch.relu_(linear(weights, "fraction", flat))
         return embedded.view(agents, rows, quantiles, padded(self.width))
 
     def values(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
@@ -81,7 +82,7 @@ class IqnNetwork:
         agents, rows, quantiles, width = joined.shape
         flat = joined.view(agents, rows * quantiles, width)
         outputs = linear(weights, "values", flat).view(agents, rows, quantiles, -1)
-        return self._of_actions(outputs)
+        return self.of_actions(outputs)
 
     def means(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
         """Return means over quantiles, (agents, rows, actions).
@@ -89,15 +90,16 @@ class IqnNetwork:
         The last layer is linear, so the mean is taken before it: less to multiply.
         """
         joined = self._join(weights, hidden, embedded).mean(dim=2)
-        return self._of_actions(linear(weights, "values", joined))
+        return self.of_actions(linear(weights, "values", joined))
 
     def _join(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
         joined = hidden.unsqueeze(2) * embedded
         agents, rows, quantiles, width = joined.shape
         flat = joined.view(agents, rows * quantiles, width)
-        return torch.relu(linear(weights, "join", flat)).view(joined.shape)
+        return torch.relu_(linear(weights, "join", flat)).view(joined.shape)
 
-    def _of_actions(self, outputs: Tensor) -> Tensor:
+    def of_actions(self, outputs: Tensor) -> Tensor:
+        """Return (…, actions) from what the last layer puts out."""
         if self.dueling:
             return losses.dueling(outputs, self.actions)
         return outputs[..., : self.actions]

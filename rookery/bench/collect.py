@@ -132,7 +132,7 @@ class Rounds:
         entry, config = _config_of(sizes, noisy, worlds)
         self._training, self._frames = Training(entry, config), sizes.frames
         self._stage, self._weights = first_stage(self._training)
-        self._turns = sizes.turns
+        self._turns, self._worlds = sizes.turns, worlds
         self._steps = sizes.turns * worlds * sizes.agents
         self._number = 0
         self.play(1)
@@ -164,10 +164,10 @@ class Rounds:
 
     def _stacking_seconds(self, times: int = 50) -> float:
         """Return how long it takes to stack what everybody sees in one turn."""
-        arena, config = self._training.arena, self._training.config
+        arena = self._training.arena
         rows = [arena.rows(member.id) for member in self._training.members]
-        worlds = np.arange(config.worlds)
-        turns = np.full(config.worlds, self._stage.actor.life.turn - 1)
+        worlds = np.arange(self._worlds)
+        turns = np.full(self._worlds, self._stage.actor.life.turn - 1)
         started = time.perf_counter()
         for _ in range(times):
             for one in rows:

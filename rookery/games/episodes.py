@@ -52,18 +52,20 @@ class Episodes:
     @property
     def closing(self) -> Array:
         """(worlds,) bool: the turn to come, or at hand, is only there to close."""
-        return ~np.any(self.live, axis=1)
+        return ~np.logical_or.reduce(self.live, axis=1)
 
     def add(self, outcome: Outcome) -> tuple[Array, list[Episode]]:
         """Take in a turn; return where the next episode starts, and those that ended."""
-        starting = self.closing
+        starting, found = self.closing, []
         scores = outcome.scores
         self._returns += outcome.rewards if scores is None else scores
         for name, count in outcome.counts.items():
             self._counts[name] += count
-        self.live &= ~(outcome.terminated | outcome.truncated)
-        ended = self.closing & ~starting
-        found = [self._finished(world) for world in np.flatnonzero(ended).tolist()]
+        ends = outcome.terminated | outcome.truncated
+        if np.count_nonzero(ends):
+            self.live &= ~ends
+            ended = self.closing & ~starting
+            found = [self._finished(world) for world in np.flatnonzero(ended).tolist()]
         self.age += 1
         self._begin(starting)
         return starting, found
@@ -75,7 +77,7 @@ class Episodes:
         return Episode(world, number, turns, returns, counts)
 
     def _begin(self, starting: Array) -> None:
-        if starting.any():
+        if np.count_nonzero(starting):
             self.live[starting] = True
             self.age[starting] = 0
             self.number += starting

@@ -223,7 +223,7 @@ class Guarded(Game):
             )
 
     def _check_ends(self, ends: Array) -> None:
-        if not (ends.any() or self._closing.any()):
+        if not (np.count_nonzero(ends) or np.count_nonzero(self._closing)):
             return
         twice = ends & self._ended
         if twice.any():

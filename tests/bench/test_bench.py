@@ -193,7 +193,7 @@ def test_only_what_can_run_is_a_benchmark_and_listing_imports_no_torch() -> None
     )
 
     assert done.stdout.split() == [*bench_names(), "False"]
-    assert bench_names() == ["collect", "game", "update"]
+    assert bench_names() == ["collect", "game", "speedup", "update"]
 
 
 def test_collecting_is_compared_with_a_plain_loop_and_split_into_parts() -> None:

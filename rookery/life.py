@@ -1,0 +1,56 @@
+"""What the actor must remember from turn to turn, and the snapshot that it leaves of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rookery.company import Member
+from rookery.games.base import Game
+from rookery.games.episodes import Episodes
+from rookery.players.base import Player
+from rookery.specs import Array
+
+HASH_BYTES = 32
+
+
+class Life:
+    """What the actor itself must remember: turns, episodes, steps and row hashes."""
+
+    def __init__(self, members: Sequence[Member], game: Game) -> None:
+        self.turn = 0
+        self.episodes = Episodes(game.worlds, len(members), game.counts)
+        self.steps = np.zeros(len(members), np.int64)
+        """Turns in which each agent was active, all worlds together."""
+        self.hashes = np.zeros((len(members), HASH_BYTES), np.uint8)
+
+    def state(self) -> dict[str, Array]:
+        """Return everything as arrays."""
+        arrays = {"turn": np.array([self.turn]), "steps": self.steps, "hashes": self.hashes}
+        return arrays | {f"episodes/{k}": v for k, v in self.episodes.state().items()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go back to where a state was taken."""
+        self.turn = int(arrays["turn"][0])
+        self.steps, self.hashes = arrays["steps"].copy(), arrays["hashes"].copy()
+        self.episodes.restore(under("episodes/", arrays))
+
+
+def snapshot_of(game: Game, life: Life, players: Mapping[int, Player]) -> dict[str, Array]:
+    """Return everything needed to play on from here, as named arrays."""
+    arrays = {f"life/{name}": array for name, array in life.state().items()}
+    for i, player in players.items():
+        arrays |= {f"player {i}/{name}": array for name, array in player.memory.items()}
+    if game.can_snapshot:
+        arrays |= {f"game/{name}": array for name, array in game.snapshot().items()}
+    return arrays
+
+
+def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

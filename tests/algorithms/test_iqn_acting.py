@@ -1,0 +1,139 @@
+"""The acting pass of IQN: what the network says, in fewer and smaller steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.algorithms.base import Moment
+from rookery.algorithms.iqn import IQN, IqnPolicy
+from rookery.algorithms.iqn_network import midpoints
+from rookery.specs import Part
+from tests.algorithms.conftest import PARTS, SEED, plan_of, spec_of
+
+FLAGS = {
+    "view": Part((4, 3, 3), np.dtype(np.uint8)),
+    "near": Part((5,), np.dtype(np.uint8)),
+}
+KINDS = {
+    "flags": (FLAGS, {}),
+    "flags, deep": (FLAGS, {"network": {"depth": 3}}),
+    "flags, not dueling": (FLAGS, {"iqn": {"dueling": False}}),
+    "flags, convolved": (FLAGS, {"network": {"channels": 16}}),
+    "pictures and vectors": (PARTS, {}),
+}
+
+
+def plans_of(kind, agents=3):
+    parts, chosen = KINDS[kind]
+    return [plan_of(i, spec_of(i, parts), **chosen) for i in range(agents)]
+
+
+def weights_of(plans):
+    rule = IQN.rule(plans, SEED)
+    return [rule.initial(plan)["weights"] for plan in plans]
+
+
+def moment_of(plans, worlds, most=1, luck=0):
+    """Return a moment in which a fifth of everything is above 0, up to `most`."""
+    chance = np.random.default_rng(luck)
+    seen = []
+    for plan in plans:
+        shapes = {k: (worlds, 2, *part.shape) for k, part in plan.spec.parts.items()}
+        seen.append(
+            {
+                name: ((chance.random(shape) < 0.2) * chance.integers(1, most + 1)).astype(
+                    plan.spec.parts[name].dtype
+                )
+                for name, shape in shapes.items()
+            }
+        )
+    draws = chance.random((len(plans), worlds, 2))
+    return Moment(seen, [None] * len(plans), draws, np.zeros(len(plans)))
+
+
+def acted(plans, weights, moment):
+    policy = IqnPolicy(plans, SEED)
+    policy.begin_round(weights, 1, noise=False)
+    return policy.act(moment)
+
+
+def means_of(plans, weights, moment):
+    """Return what the network says without any pass."""
+    network = IqnPolicy(plans, SEED).network
+    views = network.parameters.views(torch.from_numpy(np.stack(weights)))
+    worlds = moment.draws.shape[1]
+    inputs = np.zeros((len(plans), worlds, network.features.padded), np.float32)
+    for rows, parts in zip(inputs, moment.seen, strict=True):
+        network.features.fill(rows, parts)
+    fractions = midpoints(len(plans), plans[0].settings.iqn.acting_quantiles)
+    with torch.no_grad():
+        hidden = network.read(views, torch.from_numpy(inputs))
+        return network.means(views, hidden, network.embed(views, fractions)).numpy()
+
+
+def test_only_whole_numbers_that_are_read_as_they_are_count_as_flags():
+    found = {kind: IqnPolicy(plans_of(kind), SEED).network.sees_flags for kind in KINDS}
+
+    assert [kind for kind, flags in found.items() if flags] == list(KINDS)[:3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("worlds", "most"), [(1, 1), (6, 1), (6, 200)])
+def test_a_pass_says_what_the_network_says(kind, worlds, most):
+    plans = plans_of(kind)
+    weights, moment = weights_of(plans), moment_of(plans, worlds, most)
+
+    choice = acted(plans, weights, moment)
+
+    means = means_of(plans, weights, moment)
+    np.testing.assert_allclose(choice.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
+    chosen = np.take_along_axis(means, choice.actions[..., None], axis=2)[..., 0]
+    np.testing.assert_allclose(chosen, means.max(axis=2), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_agent_that_sees_nothing_acts_by_what_it_has_learned_to_expect(kind):
+    plans = plans_of(kind)
+    weights, moment = weights_of(plans), moment_of(plans, 4)
+    for part in moment.seen[1].values():
+        part[...] = 0
+
+    choice = acted(plans, weights, moment)
+
+    means = means_of(plans, weights, moment)
+    np.testing.assert_allclose(choice.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("worlds", [1, 5])
+def test_an_agent_gets_the_same_bits_in_any_company(kind, worlds):
+    plans = plans_of(kind)
+    weights, moment = weights_of(plans), moment_of(plans, worlds)
+
+    together = acted(plans, weights, moment)
+
+    for i in range(len(plans)):
+        own = Moment(
+            moment.seen[i : i + 1],
+            moment.legal[i : i + 1],
+            moment.draws[i : i + 1],
+            moment.exploration[i : i + 1],
+        )
+        alone = acted(plans[i : i + 1], weights[i : i + 1], own)
+        assert alone.values.tobytes() == together.values[i].tobytes()
+        assert alone.actions.tobytes() == together.actions[i].tobytes()
+
+
+def test_a_pass_leaves_nothing_behind_for_the_next():
+    plans = plans_of("flags")
+    weights = weights_of(plans)
+    policy = IqnPolicy(plans, SEED)
+    policy.begin_round(weights, 1, noise=False)
+    policy.act(moment_of(plans, 3, luck=1))
+    moment = moment_of(plans, 3, luck=2)
+
+    again = policy.act(moment)
+
+    assert again.values.tobytes() == acted(plans, weights, moment).values.tobytes()
