@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.algorithms.base import WEIGHTS, AgentPlan, Shapes, State
 from rookery.algorithms.networks import Features, Noise, Parameters, padded, signed_root
-from rookery.algorithms.optimizer import adam_step, clip_factors, squared_norms
+from rookery.algorithms.optimizer import adam_step, clip_factors
 from rookery.algorithms.rewards import RewardSpread
 from rookery.algorithms.schedules import learning_rate
 from rookery.seeding import Stream
@@ -74,8 +74,14 @@ class Group:
             name: view.detach().requires_grad_() for name, view in views[WEIGHTS].items()
         }
         self.target = views["target"]
-        self._means, self._squares = views["means"], views["squares"]
+        # One tensor for all parameters: a step is then few large operations, not many
+        # small ones. What has no gradient keeps a zero there, and stays as it is.
+        self._gradient = torch.zeros(size)
+        self._gradients = parameters.views(self._gradient)
         self.spreads = [RewardSpread(plan.settings.reward) for plan in plans]
+        targets = [plan.settings.target for plan in plans]
+        self._target_every = np.array([target.every for target in targets])
+        self._target_rates = np.array([target.rate for target in targets], np.float32)
         self._limits = torch.tensor([plan.settings.gradient.clip for plan in plans])
 
     @staticmethod
@@ -151,8 +157,10 @@ class Group:
         An agent whose loss or gradient is no longer a number is stopped: it keeps its
         last good state, and nobody else notices.
         """
-        norms = squared_norms(gradients).sqrt()
-        sound = (torch.isfinite(norms) & torch.isfinite(loss.detach())).numpy()
+        for name, gradient in zip(self.weights, gradients, strict=True):
+            self._gradients[name].copy_(gradient)
+        norms = torch.linalg.vector_norm(self._gradient, dim=1)
+        sound = np.isfinite(norms.numpy()) & np.isfinite(loss.detach().numpy())
         self.counters[active & ~sound, STOPPED] = 1
         active = active & sound
         self.counters[active, UPDATES] += 1
@@ -161,11 +169,12 @@ class Group:
             learning_rate(plan.settings.learning_rate, plan.settings.rate, int(count) - 1)
             for plan, count in zip(self.plans, counts, strict=True)
         ]
+        flat = {name: tensor.unsqueeze(1) for name, tensor in self._flat.items()}
         adam_step(
-            {name: leaf.detach() for name, leaf in self.weights.items()},
-            self._means,
-            self._squares,
-            dict(zip(self.weights, gradients, strict=True)),
+            {WEIGHTS: flat[WEIGHTS]},
+            {WEIGHTS: flat["means"]},
+            {WEIGHTS: flat["squares"]},
+            {WEIGHTS: self._gradient.unsqueeze(1)},
             factors=clip_factors(norms, self._limits),
             rates=torch.tensor(rates),
             counts=torch.from_numpy(counts),
@@ -176,10 +185,8 @@ class Group:
 
     def _follow(self, active: Array) -> None:
         """Let targets follow, exactly once per scheduled time of each agent."""
-        steps = np.zeros(len(self.plans), np.float32)
-        for i, plan in enumerate(self.plans):
-            if active[i] and self.counters[i, UPDATES] % plan.settings.target.every == 0:
-                steps[i] = plan.settings.target.rate
+        due_now = active & (self.counters[:, UPDATES] % self._target_every == 0)
+        steps = np.where(due_now, self._target_rates, np.float32(0))
         due = np.flatnonzero(steps)
         weights, target = self._flat[WEIGHTS], self._flat["target"]
         if len(due) == len(steps):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms import losses
+from rookery.algorithms.ahead import Columns, Place, Places
 from rookery.algorithms.base import (
     AgentPlan,
     Algorithm,
@@ -24,8 +25,8 @@ from rookery.algorithms.base import (
 from rookery.algorithms.group import Inputs, noise_for
 from rookery.algorithms.iqn_acting import IqnPass, folded
 from rookery.algorithms.iqn_network import IqnNetwork, Weights, midpoints
-from rookery.algorithms.networks import Parameters, shaken
-from rookery.algorithms.values import Columns, Losses, Place, ValueRule
+from rookery.algorithms.networks import Noise, Parameters, shaken
+from rookery.algorithms.values import Losses, ValueRule
 from rookery.memory.replay import Batch
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
@@ -92,6 +93,7 @@ class IqnRule(ValueRule):
         fractions = 2 * settings.batch_size * self._quantiles
         super().__init__(plans, seed, self.network.parameters, fractions)
         self._noise = Stream(seed, Purpose.LEARNER_NOISE)
+        self._noises: dict[int, list[dict[str, Noise]]] = {}
         self._fixed = midpoints(len(plans), settings.iqn.acting_quantiles)
         self._now, self._next = (
             Inputs(self.network.features, len(plans), settings.batch_size) for _ in range(2)
@@ -123,8 +125,8 @@ class IqnRule(ValueRule):
             targets = losses.bootstrap(columns.returns, columns.discounts, values)
         inputs = self._now.fill([batch.seen if batch else None for batch in batches])
         hidden = self.network.read(weights, inputs)
-        every = self.network.values(weights, hidden, self.network.embed(weights, fractions))
-        found = _of_action(every, columns.actions)
+        embedded = self.network.embed(weights, fractions)
+        found = self.network.chosen(weights, hidden, embedded, columns.actions)
         threshold = self.plans[0].settings.iqn.threshold
         loss, errors = losses.quantile_huber(found, targets, fractions, threshold)
         expected = found.detach().mean(dim=2)
@@ -139,13 +141,29 @@ class IqnRule(ValueRule):
             torch.from_numpy(np.ascontiguousarray(second).reshape(shape)),
         )
 
-    def _shaken(self, place: Place) -> tuple[Weights, Weights]:
-        """Return weights and target, each with noise of its own if they are noisy."""
+    def draw_ahead(self, passes: range, places: Places) -> None:
+        """Draw noise: of each pass for the weights, and for the target."""
         layers = self.network.noisy_layers
         if not layers:
+            return
+        drawn = [noise_for(layers, self._noise, places, i * len(layers)) for i in (0, 1)]
+        agents = len(self.plans)
+        self._noises = {
+            one: [
+                {
+                    name: noise.part(k * agents, (k + 1) * agents)
+                    for name, noise in of.items()
+                }
+                for of in drawn
+            ]
+            for k, one in enumerate(passes)
+        }
+
+    def _shaken(self, place: Place) -> tuple[Weights, Weights]:
+        """Return weights and target, each with noise of its own if they are noisy."""
+        if not self.network.noisy_layers:
             return self.group.weights, self.group.target
-        noise = noise_for(layers, self._noise, place, 0)
-        other = noise_for(layers, self._noise, place, len(layers))
+        noise, other = self._noises[place[2]]
         return shaken(self.group.weights, noise), shaken(self.group.target, other)
 
     def _values_after(

@@ -42,6 +42,7 @@ class IqnNetwork:
         self.width = settings.network.width
         self.dueling = settings.iqn.dueling
         self.parameters = Parameters(self._layers(settings.iqn.noisy))
+        self._shares = self._shares_of_outputs()
         self._multiples = torch.arange(COSINES, dtype=torch.float32) * torch.pi
 
     def _layers(self, noisy: bool) -> list[Linear]:
@@ -52,6 +53,16 @@ class IqnNetwork:
             Linear("join", self.width, self.width, noisy),
             Linear("values", self.width, outputs, noisy),
         ]
+
+    def _shares_of_outputs(self) -> Tensor:
+        """Return what each output counts for in each action's value, (actions, outputs)."""
+        outputs = padded(self.actions + (1 if self.dueling else 0))
+        shares = torch.zeros(self.actions, outputs)
+        shares[:, : self.actions] = torch.eye(self.actions)
+        if self.dueling:
+            shares[:, : self.actions] -= 1.0 / self.actions
+            shares[:, self.actions] = 1.0
+        return shares
 
     @property
     def noisy_layers(self) -> dict[str, tuple[int, int]]:
@@ -78,11 +89,23 @@ class IqnNetwork:
 
         `embedded` may have one row, for fractions that are the same everywhere.
         """
+        return self.of_actions(self._outputs(weights, hidden, embedded))
+
+    def chosen(
+        self, weights: Weights, hidden: Tensor, embedded: Tensor, actions: Tensor
+    ) -> Tensor:
+        """Return values of one action each, (agents, rows, quantiles).
+
+        The same as picking from `values`, in two steps that autograd has to take back.
+        """
+        outputs = self._outputs(weights, hidden, embedded)
+        return (outputs * self._shares[actions].unsqueeze(2)).sum(dim=3)
+
+    def _outputs(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
         joined = self._join(weights, hidden, embedded)
         agents, rows, quantiles, width = joined.shape
         flat = joined.view(agents, rows * quantiles, width)
-        outputs = linear(weights, "values", flat).view(agents, rows, quantiles, -1)
-        return self.of_actions(outputs)
+        return linear(weights, "values", flat).view(agents, rows, quantiles, -1)
 
     def means(self, weights: Weights, hidden: Tensor, embedded: Tensor) -> Tensor:
         """Return means over quantiles, (agents, rows, actions).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -50,13 +52,33 @@ def quantile_huber(
         fractions: (agents, batch, quantiles) in [0, 1).
         threshold: below it errors count squared, above it in proportion.
     """
-    errors = targets.unsqueeze(2) - found.unsqueeze(3)
-    sizes = errors.abs()
-    near = sizes.clamp(max=threshold)
-    huber = near * (sizes - 0.5 * near) / threshold
-    weight = (fractions.unsqueeze(3) - (errors.detach() < 0).float()).abs()
-    loss = (weight * huber).mean(dim=3).sum(dim=2)
-    return loss, sizes.detach().mean(dim=(2, 3))
+    apply = _QuantileHuber.apply
+    loss, sizes = apply(found, targets, fractions, threshold)  # type: ignore[no-untyped-call]
+    return loss, sizes
+
+
+class _QuantileHuber(torch.autograd.Function):
+    """The loss with its gradient by hand: autograd's takes four times as many steps."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, found: Tensor, targets: Tensor, fractions: Tensor, threshold: float
+    ) -> tuple[Tensor, Tensor]:
+        errors = targets.unsqueeze(2) - found.unsqueeze(3)
+        sizes = errors.abs()
+        weight = (fractions.unsqueeze(3) - (errors < 0).float()).abs_()
+        near = sizes.clamp(max=threshold)
+        slopes = errors.clamp_(-threshold, threshold).mul_(weight).mean(dim=3)
+        ctx.save_for_backward(slopes.div_(-threshold))
+        means = sizes.mean(dim=(2, 3))
+        huber = sizes.sub_(0.5 * near).mul_(near).mul_(weight)
+        ctx.mark_non_differentiable(means)
+        return huber.mean(dim=3).sum(dim=2).div_(threshold), means
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return gradient.unsqueeze(2) * slopes, None, None, None
 
 
 def clipped_ratio(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:

@@ -136,6 +136,10 @@ class Noise:
     inputs: Tensor
     outputs: Tensor
 
+    def part(self, start: int, stop: int) -> Noise:
+        """Return the noise of some rows, in place."""
+        return Noise(self.inputs[start:stop], self.outputs[start:stop])
+
 
 def shaken(weights: Mapping[str, Tensor], noise: Mapping[str, Noise]) -> dict[str, Tensor]:
     """Return parameters with the noise of noisy layers added."""
@@ -143,12 +147,9 @@ def shaken(weights: Mapping[str, Tensor], noise: Mapping[str, Noise]) -> dict[st
         name: tensor for name, tensor in weights.items() if not name.endswith("_noise")
     }
     for layer, drawn in noise.items():
-        scale = weights[f"{layer}.weight_noise"]
-        found[f"{layer}.weight"] = found[f"{layer}.weight"] + scale * (
-            drawn.inputs * drawn.outputs
-        )
-        bias_scale = weights[f"{layer}.bias_noise"]
-        found[f"{layer}.bias"] = found[f"{layer}.bias"] + bias_scale * drawn.outputs
+        both = drawn.inputs * drawn.outputs
+        for name, by in ((f"{layer}.weight", both), (f"{layer}.bias", drawn.outputs)):
+            found[name] = torch.addcmul(weights[name], weights[f"{name}_noise"], by)
     return found
 
 

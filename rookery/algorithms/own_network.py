@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from rookery.algorithms import losses
+from rookery.algorithms.ahead import Columns, Place
 from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy, State
 from rookery.algorithms.choosing import choose_by_values
 from rookery.algorithms.group import Group
 from rookery.algorithms.networks import Parameters, padded
 from rookery.algorithms.own_code import Code, seed_at, seed_of
-from rookery.algorithms.values import Columns, Losses, Place, ValueRule
+from rookery.algorithms.values import Losses, ValueRule
 from rookery.memory.replay import Batch
 from rookery.seeding import Stream
 from rookery.specs import Array

@@ -41,7 +41,7 @@ class PpoNetwork:
     def __init__(self, plan: AgentPlan) -> None:
         network, frames = plan.settings.network, plan.settings.frames
         self.encoder = Encoder(
-            plan.spec, frames, network.width, network.depth, network.channels, torch.tanh
+            plan.spec, frames, network.width, network.depth, network.channels, torch.tanh_
         )
         self.features, self.actions = self.encoder.features, plan.spec.num_actions
         self.parameters = Parameters(
@@ -199,8 +199,11 @@ class PpoRule(Rule):
             for part in range(settings.minibatches):
                 chosen = shuffled[:, part * size : (part + 1) * size]
                 spare = np.arange(part * size, part * size + size) >= places
-                active = ready & self.group.going
-                found = self._losses(experience.part(chosen, spare))
+                minibatch = experience.part(chosen, spare)
+                # Without a step there is nothing to learn: moments would move weights.
+                used = minibatch.weights.any(dim=1).numpy()
+                active = ready & self.group.going & used
+                found = self._losses(minibatch)
                 norms = self.group.apply(
                     self.group.gradients(found.loss), found.loss, active
                 )

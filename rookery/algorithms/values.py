@@ -1,8 +1,8 @@
 """Value learners: the rule that draws batches, steps, and keeps priorities.
 
-What a batch is compared with is the subclass's business (`losses`). All numbers of a
-round are keyed by agent, round and update, and drawn in one call. An agent that is not
-ready, is stopped, or has made all its updates keeps every bit while the others go on.
+What a batch is compared with is the subclass's business (`losses`). All numbers are keyed
+by agent, round and pass; those of several passes are drawn in one call. An agent that is
+not ready, is stopped, or has made all its updates keeps every bit while the others go on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.algorithms.ahead import (
+    Columns,
+    Given,
+    Place,
+    Places,
+    Supply,
+    lay_out,
+    passes_at_once,
+    places_of,
+)
 from rookery.algorithms.base import AgentPlan, Metrics, Rule, Shapes, State
 from rookery.algorithms.group import STOPPED, Group
 from rookery.algorithms.networks import Parameters
@@ -22,9 +32,6 @@ from rookery.algorithms.priorities import Priorities
 from rookery.memory.replay import Batch, ReplayReader
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
-
-Place = tuple[Array, int, int]
-"""Agents, round and pass: what the random numbers of a pass are keyed by."""
 
 
 @dataclass
@@ -39,16 +46,6 @@ class Losses:
     """(agents, batch): what was expected of each."""
 
 
-@dataclass
-class Columns:
-    """The batches of all agents, side by side: (agents, batch, …)."""
-
-    actions: Tensor
-    returns: Tensor
-    discounts: Tensor
-    next_legal: Tensor | None
-
-
 class ValueRule(Rule):
     """Learns from batches of steps that are drawn from all that is remembered."""
 
@@ -61,8 +58,10 @@ class ValueRule(Rule):
         self.batch_size, self._repeats = settings.batch_size, settings.gradient.accumulate
         self._prioritised = settings.replay.kind == "prioritised"
         self._count = self.batch_size + draws
+        self._at_once = max(1, passes_at_once(plans, self._count) // self._repeats)
         self._stream = Stream(seed, Purpose.LEARNER)
         self._agents = np.array([plan.number for plan in plans])
+        self._even = torch.ones(len(plans), self.batch_size)
         self._priorities: list[Priorities | None] = [None] * len(plans)
         self._leaves: list[tuple[Array, float]] = []
 
@@ -91,6 +90,9 @@ class ValueRule(Rule):
         place: Place,
     ) -> Losses:
         """Compare what the network says of batches with what followed."""
+
+    def draw_ahead(self, passes: range, places: Places) -> None:
+        """Draw what `losses` needs beside its `draws` for some passes."""
 
     # The state.
 
@@ -154,13 +156,40 @@ class ValueRule(Rule):
                 self._take_in_priorities(i, reader, first)
         updates = np.array([self._updates(i, reader) for i, reader in enumerate(readers)])
         log = RoundLog(len(readers))
-        for update in range(int(updates.max(initial=0))):
-            active = (update < updates) & self.group.going
-            if not active.any():
+        last = int(updates.max(initial=0))
+        for start in range(0, last, self._at_once):
+            some = range(start, min(start + self._at_once, last))
+            if not ((start < updates) & self.group.going).any():
                 break
-            self._update(readers, number, update, active, log)
+            supply = self._supply(readers, number, some, start < updates)
+            for update in some:
+                active = (update < updates) & self.group.going
+                if active.any():
+                    self._update(readers, supply, (number, update), active, log)
         self.group.check_padding()
         return log.metrics(readers, self.group.counters[:, STOPPED] > 0)
+
+    def _supply(
+        self, readers: Sequence[ReplayReader], number: int, updates: range, ready: Array
+    ) -> Supply:
+        """Return the numbers of some updates and, if they are drawn evenly, the steps."""
+        passes = range(updates.start * self._repeats, updates.stop * self._repeats)
+        places = places_of(self._agents, number, passes)
+        self.draw_ahead(passes, places)
+        draws = self._stream.uniform(places, 0, self._count)
+        draws = draws.reshape(len(passes), len(readers), self._count)
+        given: list[Given] = []
+        if not self._prioritised:
+            batches: list[Batch | None] = [None] * len(readers)
+            for i in np.flatnonzero(ready & self.group.going).tolist():
+                numbers = draws[:, i, : self.batch_size].ravel()
+                batches[i] = readers[i].batch(readers[i].draw(numbers))
+            given = self._lay_out(batches, len(passes))
+        return Supply(passes.start, draws, given)
+
+    def _lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
+        factors = [spread.factor for spread in self.group.spreads]
+        return lay_out(batches, passes, self.plans[0], factors)
 
     def _take_in_priorities(self, i: int, reader: ReplayReader, first: int) -> None:
         kept = self._priorities[i]
@@ -178,15 +207,17 @@ class ValueRule(Rule):
     def _update(
         self,
         readers: Sequence[ReplayReader],
-        number: int,
-        update: int,
+        supply: Supply,
+        moment: tuple[int, int],
         active: Array,
         log: RoundLog,
     ) -> None:
+        """Make one update; `moment` is the round, and which update of it."""
         total: list[Tensor] = []
+        number, update = moment
         for repeat in range(self._repeats):
             place = (self._agents, number, update * self._repeats + repeat)
-            found = self._pass(readers, place, active)
+            found = self._pass(readers, supply, place, active)
             gradients = self.group.gradients(found.loss / self._repeats)
             total = (
                 [a.add_(b) for a, b in zip(total, gradients, strict=True)]
@@ -196,46 +227,33 @@ class ValueRule(Rule):
         norms = self.group.apply(total, found.loss, active)
         log.add(found, norms, active & self.group.going)
 
-    def _pass(self, readers: Sequence[ReplayReader], place: Place, active: Array) -> Losses:
-        draws = self._stream.uniform(place, 0, self._count)
+    def _pass(
+        self, readers: Sequence[ReplayReader], supply: Supply, place: Place, active: Array
+    ) -> Losses:
+        one = place[2] - supply.first
+        draws = supply.draws[one]
+        rest = draws[:, self.batch_size :]
+        if not self._prioritised:
+            given = supply.given[one]
+            return self.losses(given.batches, given.columns, self._even, rest, place)
         batches: list[Batch | None] = [None] * len(readers)
         chosen: dict[int, Array] = {}
         importance = np.ones((len(readers), self.batch_size), np.float32)
         for i in np.flatnonzero(active).tolist():
-            numbers, kept = draws[i, : self.batch_size], self._priorities[i]
-            if kept is None:
-                chosen[i] = readers[i].draw(numbers)
-            else:
-                chosen[i], importance[i] = kept.draw(numbers)
+            kept = self._kept(i)
+            chosen[i], importance[i] = kept.draw(draws[i, : self.batch_size])
             batches[i] = readers[i].batch(chosen[i])
-        columns = self._columns(batches)
-        rest, weights = draws[:, self.batch_size :], torch.from_numpy(importance)
-        found = self.losses(batches, columns, weights, rest, place)
+        (given,) = self._lay_out(batches, 1)
+        weights = torch.from_numpy(importance)
+        found = self.losses(batches, given.columns, weights, rest, place)
         for i, steps in chosen.items():
-            kept = self._priorities[i]
-            if kept is not None:
-                kept.update(steps, found.errors[i].numpy())
+            self._kept(i).update(steps, found.errors[i].numpy())
         return found
 
-    def _columns(self, batches: Sequence[Batch | None]) -> Columns:
-        shape = (len(batches), self.batch_size)
-        actions, returns = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-        discounts = np.zeros(shape, np.float32)
-        legal = None
-        if self.plans[0].spec.masked:
-            legal = np.ones((*shape, self.plans[0].spec.num_actions), bool)
-        for i, batch in enumerate(batches):
-            if batch is not None:
-                actions[i], discounts[i] = batch.actions, batch.discounts
-                returns[i] = batch.returns * self.group.spreads[i].factor
-                if legal is not None:
-                    legal[i] = batch.next_legal
-        return Columns(
-            torch.from_numpy(actions),
-            torch.from_numpy(returns),
-            torch.from_numpy(discounts),
-            None if legal is None else torch.from_numpy(legal),
-        )
+    def _kept(self, i: int) -> Priorities:
+        kept = self._priorities[i]
+        assert kept is not None
+        return kept
 
 
 class RoundLog:

@@ -90,6 +90,17 @@ class Batch:
     discounts: Array
     next_legal: Array | None
 
+    def part(self, start: int, stop: int) -> Batch:
+        """Return some of the steps, in place."""
+        return Batch(
+            {name: seen[start:stop] for name, seen in self.seen.items()},
+            {name: seen[start:stop] for name, seen in self.next_seen.items()},
+            self.actions[start:stop],
+            self.returns[start:stop],
+            self.discounts[start:stop],
+            None if self.next_legal is None else self.next_legal[start:stop],
+        )
+
 
 class ReplayReader:
     """Reads an agent's rows up to a border, and puts steps together."""
@@ -228,12 +239,13 @@ class ReplayReader:
         """Return steps with all that a value learner needs."""
         turns, worlds = self.opening(steps)
         slots = turns % self.rows.slots
-        closes = self.closes(steps)
+        closes = self._closes[slots, worlds]
         masked = "legal" in self.rows.columns
+        both = self.look(np.concatenate([turns, closes]), np.concatenate([worlds, worlds]))
         return Batch(
-            self.look(turns, worlds),
-            self.look(closes, worlds),
-            self.at("action", turns, worlds),
+            {name: seen[: len(steps)] for name, seen in both.items()},
+            {name: seen[len(steps) :] for name, seen in both.items()},
+            self.rows.columns["action"][slots, worlds],
             self._returns[slots, worlds],
             self._discounts[slots, worlds],
             self.at("legal", closes, worlds) if masked else None,

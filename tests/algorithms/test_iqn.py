@@ -339,9 +339,11 @@ class Dealt:
         self._passes = list(passes)
 
     def uniform(self, place, draw, count):
-        numbers = np.concatenate([part.ravel() for part in self._passes[place[2]]])
-        assert len(numbers) == count
-        return numbers[None]
+        dealt = [
+            np.concatenate([part.ravel() for part in self._passes[one]]) for one in place[2]
+        ]
+        assert [len(numbers) for numbers in dealt] == [count] * len(dealt)
+        return np.stack(dealt)
 
 
 @pytest.mark.shows("D4")

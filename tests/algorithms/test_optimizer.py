@@ -55,7 +55,7 @@ class Learners:
             self.weights,
             self.means,
             self.squares,
-            gradients,
+            {name: gradient.clone() for name, gradient in gradients.items()},
             factors=factors,
             rates=torch.tensor(rates or [1e-3] * agents),
             counts=torch.tensor(counts or [1] * agents),

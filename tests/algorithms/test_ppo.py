@@ -234,6 +234,34 @@ def test_a_round_without_steps_changes_nothing():
     assert same_bits(crew.states[0], before)
 
 
+@pytest.mark.shows("A1")
+def test_a_minibatch_without_a_step_leaves_every_bit_as_it_was():
+    places = TURNS * WORLDS
+    one_each = {"passes": 1, "minibatches": places}
+    crew = Crew(PPO, [plan_of(i, ppo=one_each) for i in range(2)])
+    crew.train()  # there are moments now, which would move weights
+    group, kept = crew.rule.group, []
+    step = group.apply
+
+    def watched(gradients, loss, active):
+        before = crew.states
+        norms = step(gradients, loss, active)
+        for i, (old, new) in enumerate(zip(before, crew.states, strict=True)):
+            kept.append((i, bool(active[i]), same_bits(old, new)))
+        return norms
+
+    group.apply = watched
+    metrics = crew.train()
+
+    assert len(kept) == 2 * places
+    assert all(active != same for _, active, same in kept)
+    for i, life in enumerate(crew.lives):
+        steps = len(life.reader.closed_since(life.first))
+        assert 0 < steps < places
+        assert sum(active for agent, active, _ in kept if agent == i) == steps
+        assert metrics[i]["updates"] == steps
+
+
 def test_metrics_tell_of_the_steps_and_not_of_unused_places():
     plan = plan_of(ppo={"passes": 1, "minibatches": 1})
     crew = Crew(PPO, [plan])
