@@ -21,6 +21,11 @@ def advise(config: Config, members: Sequence[Member]) -> list[str]:
 
 
 def _processes(config: Config, learning: int) -> Iterator[str]:
+    if config.schedule == "async":
+        yield (
+            "schedule is async: what comes out depends on timing, and cannot be repeated "
+            "bit for bit."
+        )
     if config.workers == "auto":
         return
     if config.workers > max(learning, 1):

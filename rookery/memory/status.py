@@ -32,6 +32,10 @@ class Status:
         try:
             yield
         finally:
-            self.nanoseconds[kind] += time.perf_counter_ns() - started
-            if self._words is not None:
-                self._words.note(f"{self._role} {kind}", self.nanoseconds[kind])
+            self.spend(kind, time.perf_counter_ns() - started)
+
+    def spend(self, kind: str, nanoseconds: int) -> None:
+        """Count some time."""
+        self.nanoseconds[kind] += nanoseconds
+        if self._words is not None:
+            self._words.note(f"{self._role} {kind}", self.nanoseconds[kind])
