@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,37 @@ def load_checkpoint(path: Path) -> tuple[dict[str, dict[str, Array]], dict[str, 
             )
         files[name.removesuffix(".safetensors")] = _arrays(path / name, data)
     return files, manifest
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that is whole."""
+
+    path: Path
+    files: dict[str, dict[str, Array]]
+    manifest: dict[str, Any]
+    warnings: list[str]
+    """A line for each newer one that is not."""
+
+
+def newest_whole(folder: Path) -> Checkpoint:
+    """Return the newest checkpoint that is whole.
+
+    Raises:
+        CheckpointError: if there is none.
+    """
+    problems: list[str] = []
+    for path in checkpoints_in(folder):
+        try:
+            files, manifest = load_checkpoint(path)
+        except CheckpointError as error:
+            problems.append(str(error))
+            continue
+        used = [f"{problem} {path.name} is used instead." for problem in problems]
+        return Checkpoint(path, files, manifest, used)
+    if problems:
+        raise CheckpointError(f"no checkpoint is whole: {problems[0]}")
+    raise CheckpointError(f"{folder} has no checkpoint to go on from.")
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

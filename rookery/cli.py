@@ -118,6 +118,18 @@ def train(
 
 
 @app.command()
+def resume(
+    run: RunFolder,
+    words: Words = None,
+    named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run from where it ended: stopped, failed or killed."""
+    _commands().resume(run, words or [], named_game, named_algorithms or [], as_json)
+
+
+@app.command()
 def evaluate(
     game: GameOrRun = None,
     words: Words = None,

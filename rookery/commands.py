@@ -21,7 +21,7 @@ from rookery.games.catalog import Entry, entries_by_name
 from rookery.monitoring.terminal import Progress
 from rookery.playing import Match, Seat, lineup, play_match
 from rookery.running import Session
-from rookery.runs import Run, unnamed_code
+from rookery.runs import Run, resumed_config, unnamed_code
 from rookery.seeds import parse_seeds, train_seeds
 from rookery.stopping import StopFlag, Stopped
 
@@ -75,10 +75,30 @@ def _algorithms(config: Config) -> dict[str, str]:
     return {"algorithm": config.algorithm, **agents}
 
 
-def train_one(entry: Entry, config: Config, path: Path, quiet: bool) -> dict[str, Any]:
+def resume(
+    path: Path,
+    words: Sequence[str],
+    game: str | None,
+    algorithms: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Go on with a run from where it ended."""
+    run = Run(path, game, algorithms)
+    _ = run.members  # all mistakes are told before the start
+    config = resumed_config(run, words)
+    summary = train_one(run.entry, config, path, quiet=as_json, resume=True)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    else:
+        _say_next(path, run.entry, config)
+
+
+def train_one(
+    entry: Entry, config: Config, path: Path, quiet: bool, resume: bool = False
+) -> dict[str, Any]:
     """Train one run in its folder, showing how it goes; return a summary."""
     stop = StopFlag()
-    session = Session(entry, config, path, stop)
+    session = Session(entry, config, path, stop, resume)
     for line in session.training.warnings:
         err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     started = time.perf_counter()
@@ -104,7 +124,8 @@ def _say_stopped(path: Path, rounds: int) -> None:
     said = f"stopped after {rounds} whole rounds; what was learned is in {path}."
     err.print(said, markup=False, highlight=False, soft_wrap=True)
     if rounds:
-        err.print(f"look at it: rookery evaluate {path}", markup=False, highlight=False)
+        next_words = f"go on: rookery resume {path}   look at it: rookery evaluate {path}"
+        err.print(next_words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say_next(path: Path, entry: Entry, config: Config) -> None:

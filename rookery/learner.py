@@ -16,7 +16,7 @@ from rookery.algorithms.base import Metrics, Rule, State
 from rookery.algorithms.rewards import shaped
 from rookery.borders import Borders
 from rookery.company import Member, capacity_of
-from rookery.memory.arena import COMMIT, Arena
+from rookery.memory.arena import COMMIT, FIRST, Arena
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
 from rookery.memory.status import Status
@@ -75,7 +75,8 @@ class _Group:
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
         self.on_policy = self._rule.on_policy
         self._readers = [
-            reader_of(member, arena.rows(member.id), turns) for member in members
+            reader_of(member, arena.rows(member.id), turns, arena.words.load(FIRST))
+            for member in members
         ]
         self._states = [arena.states(member.id) for member in members]
         self._reports = [arena.reports(member.id) for member in members]
@@ -117,7 +118,9 @@ class _Group:
             reader.check_untouched(commit)
 
 
-def reader_of(member: Member, rows: Rows, turns_per_round: int) -> ReplayReader:
+def reader_of(
+    member: Member, rows: Rows, turns_per_round: int, first: int = 0
+) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
     settings = member.plan.settings
     on_policy = member.algorithm is not None and member.algorithm.rule.on_policy
@@ -129,5 +132,6 @@ def reader_of(member: Member, rows: Rows, turns_per_round: int) -> ReplayReader:
         n_step=1 if on_policy else settings.n_step,
         discount=settings.discount,
         discount_per=settings.discount_per,
+        first=first,
         shape_rewards=partial(shaped, settings=settings.reward),
     )

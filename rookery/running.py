@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import save as save_bytes
 
-from rookery.checkpoints import checkpoints_in, save_checkpoint
+from rookery.checkpoints import Checkpoint, checkpoints_in, newest_whole, save_checkpoint
 from rookery.config.run import Config
 from rookery.config.toml import write_config
 from rookery.disk import write_whole
+from rookery.folders import CHECKPOINTS, lock_run
 from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
 from rookery.origins import origins_of
 from rookery.playing import agents_of
+from rookery.saving import about, differences, files_of, go_on_from_memory, restore
 from rookery.stopping import StopFlag, Stopped
-from rookery.training import Round, Training
+from rookery.training import MEMORY, Round, Training
 
 
 class Session:
     """One run of training, with everything it leaves in its folder."""
 
     def __init__(
-        self, entry: Entry, config: Config, folder: Path, stop: StopFlag | None = None
+        self,
+        entry: Entry,
+        config: Config,
+        folder: Path,
+        stop: StopFlag | None = None,
+        resume: bool = False,
     ) -> None:
         self.config, self.folder = config, folder
-        origins = origins_of(config, agents_of(entry, config))
+        self._lock = lock_run(folder)
+        origins = {} if resume else origins_of(config, agents_of(entry, config))
+        checkpoint = None
+        if resume and not (folder / MEMORY).exists():
+            checkpoint = newest_whole(folder / CHECKPOINTS)
         self.log = RunLog(folder)
         self.training = Training(entry, config, origins, stop, folder, self.log.event)
-        write_config(config, folder / "config.toml")
-        self.done = 0
+        if resume:
+            self.training.warnings += self._go_on(checkpoint)
+        else:
+            write_config(config, folder / "config.toml")
+        self.done = self.training.border or 0
         """The last round that is complete."""
+        self._evaluated = set(self.log.evaluated())
+        self._saved = self.done
+        self._saved_at = time.monotonic()
+
+    def _go_on(self, checkpoint: Checkpoint | None) -> list[str]:
+        """Put the run where it ended; return what is worth a warning."""
+        if checkpoint is None:  # its memory lies in files
+            self.log.cut(self.log.last_round())
+            go_on_from_memory(self.training, self.log.last_round())
+            return []
+        restore(self.training, checkpoint.files, checkpoint.manifest)
+        self.log.cut(int(checkpoint.manifest["round"]))
+        return [*checkpoint.warnings, *differences(checkpoint.manifest)]
 
     def run(self, show: Callable[[Round], None]) -> None:
         """Train all rounds; leave the last complete one behind, whatever happens."""
-        self.log.event("start", rounds=self.config.rounds, seed=self.config.seed)
+        self.log.event(
+            "start", round=self.done, rounds=self.config.rounds, seed=self.config.seed
+        )
         try:
             for one in self.training.rounds():
                 self._record(one)
@@ -56,12 +85,15 @@ class Session:
     def _leave(self) -> None:
         """End every process, keep what was learned, and let go of everything."""
         self.training.engine.close()
-        if self.done:
+        if self.done > self._saved:
             self._save_weights(self.done)
             self._save_checkpoint(self.done)
         self.log.event("end", round=self.done)
         self.log.close()
         self.training.close()
+        if self.done == self.config.rounds:
+            shutil.rmtree(self.folder / MEMORY, ignore_errors=True)
+        self._lock.close()
 
     # Writing down.
 
@@ -100,6 +132,8 @@ class Session:
 
     def _record_matches(self, matches: Sequence[Mapping[str, Any]]) -> None:
         for match in matches:
+            if match["round"] in self._evaluated:
+                continue  # written down before main was killed
             for players, found in match["evaluations"].items():
                 line = {"round": match["round"], "players": players, **found}
                 self.log.line(EVALUATIONS, line)
@@ -115,7 +149,9 @@ class Session:
         """
         if _is_due(self.config.checkpoints.weights_every_rounds, number):
             self._save_weights(number)
-        if _is_due(self.config.checkpoints.every_rounds, number):
+        minutes = (time.monotonic() - self._saved_at) / 60
+        by_time = 0 < self.config.checkpoints.every_minutes <= minutes
+        if by_time or _is_due(self.config.checkpoints.every_rounds, number):
             self._save_checkpoint(number)
 
     def _save_weights(self, number: int) -> None:
@@ -131,21 +167,10 @@ class Session:
         partial.rename(folder / f"round-{number}.safetensors")
 
     def _save_checkpoint(self, number: int) -> None:
-        training = self.training
-        files = {
-            f"agent-{member.plan.number}": training.named_state(member, number)
-            for member in training.members
-            if member.algorithm is not None
-        }
-        files["actor"] = training.snapshot(number)
-        hashes = files["actor"]["life/hashes"]
-        rows = {
-            member.id: hashes[i].tobytes().hex()
-            for i, member in enumerate(training.members)
-        }
-        about = {"rows": rows, "torch": torch.__version__, "schedule": self.config.schedule}
-        folder = self.folder / "checkpoints"
-        save_checkpoint(folder, number, files, about)
+        folder = self.folder / CHECKPOINTS
+        files = files_of(self.training, number)
+        save_checkpoint(folder, number, files, about(self.training, files))
+        self._saved, self._saved_at = number, time.monotonic()
         self.log.event("checkpoint", round=number)
         for old in checkpoints_in(folder)[self.config.checkpoints.keep :]:
             shutil.rmtree(old)

@@ -23,8 +23,9 @@ from rookery.config.problems import one_line
 from rookery.config.resolving import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
+from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError, nearest
-from rookery.folders import CONFIG, seeds_of
+from rookery.folders import CHECKPOINTS, CONFIG, seeds_of
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
 from rookery.playing import agents_of
@@ -34,6 +35,15 @@ from rookery.trained import TrainedAgent
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+RESUMABLE = (
+    "workers",
+    "restarts.limit",
+    "checkpoints.every_rounds",
+    "checkpoints.every_minutes",
+    "checkpoints.keep",
+    "checkpoints.replay",
+)
+"""What does not change what a run computes."""
 WEIGHTS = re.compile(r"round-(\d+)\.safetensors")
 
 
@@ -180,7 +190,7 @@ class Run:
 
     def digest(self) -> dict[str, Any]:
         """Return a SHA-256 per agent over its state and experience, and one over all."""
-        kept = checkpoints_in(self.path / "checkpoints")
+        kept = checkpoints_in(self.path / CHECKPOINTS)
         if not kept:
             raise ConfigError(
                 f"{self.path} has no checkpoint yet: let it finish, or stop it."
@@ -191,6 +201,18 @@ class Run:
             for i, (agent, rows) in enumerate(manifest["rows"].items())
         }
         return {"agents": agents, "run": digest({}, " ".join(agents.values()))}
+
+
+def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
+    """Return a run's configuration, with what may be changed when it goes on."""
+    tree = merge(read_toml(run.path / CONFIG), parse_words(words))
+    for word in words:
+        if word.partition("=")[0] not in RESUMABLE:
+            raise ConfigError(
+                f"'{word}' cannot be changed when a run goes on; what can is "
+                f"{', '.join(RESUMABLE)}."
+            )
+    return resolve(tree, run.entry.settings)
 
 
 def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:

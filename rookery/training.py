@@ -35,6 +35,9 @@ from rookery.threads import use_one_thread
 from rookery.tuning import Tuner
 from rookery.weights import Published
 
+MEMORY = "memory"
+"""The folder of a run in which its memory lies with storage=disk."""
+
 
 @dataclass
 class Learned:
@@ -89,8 +92,11 @@ class Training:
         groups = [[member.plan.number for member in group] for group in exact]
         self.brief = Brief(config, game.agents, groups, str(folder or ""), timed=timed)
         game.close()
-        on_disk = folder / "memory" if folder and config.storage == "disk" else None
-        self.arena.allocate(on_disk)
+        on_disk = folder / MEMORY if folder and config.storage == "disk" else None
+        if on_disk is not None and on_disk.exists():
+            self.arena.reopen(on_disk)
+        else:
+            self.arena.allocate(on_disk)
         self.borders = borders_of(self.brief, self.members, self.arena)
         self.parts = Parts(
             entry,
@@ -104,13 +110,22 @@ class Training:
         tuner = Tuner(config, self.members) if config.workers == "auto" else None
         self.engine = Engine(self.parts, tuner)
         self._matches = 0
+        self.border: int | None = None
+        """Where it goes on from; None if it starts anew."""
+
+    def go_on_from(self, border: int, matches: int) -> None:
+        """Go on from a border whose states, rows and snapshot are in memory."""
+        self.border, self._matches = border, matches
+        if self.arena.words.load(MATCHES) < matches:
+            self.arena.words.store(MATCHES, matches)
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn, round by round; a round that is yielded is complete."""
-        self.publish_first()
+        if self.border is None:
+            self.publish_first()
         workers = self.config.workers
         self.engine.start(0 if workers == "auto" else workers)
-        for number in range(1, self.config.rounds + 1):
+        for number in range((self.border or 0) + 1, self.config.rounds + 1):
             started = time.perf_counter()
             self.borders.open(number - 1)
             try:
@@ -184,7 +199,15 @@ class Training:
             arrays = states.read(version if member.learns else 0)
         else:  # there is no common border, but everybody is whole
             _, arrays = states.newest(states.names)
+        return self.named(member, arrays)
+
+    def named(self, member: Member, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state by name and without padding."""
         return self._rules[member.id].named(arrays)
+
+    def unnamed_state(self, member: Member, named: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state as it lies in memory from what `named_state` gave."""
+        return self._rules[member.id].unnamed(named)
 
     def snapshot(self, border: int) -> dict[str, Array]:
         """Return the actor's snapshot of a border."""

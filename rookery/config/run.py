@@ -58,6 +58,16 @@ class CheckpointsConfig(Settings):
         ge=0,
         description="Rounds from one checkpoint to the next; 0: at the end.",
     )
+    every_minutes: float = Field(
+        default=10.0,
+        ge=0.0,
+        description="Minutes from one checkpoint to the next; 0: only by rounds.",
+    )
+    replay: bool = Field(
+        default=True,
+        description="Whether checkpoints hold replays. Without them a resumed run learns "
+        "from what it plays then, and is not the same any more.",
+    )
     keep: int = Field(default=2, ge=2, description="Checkpoints kept.")
     weights_every_rounds: int = Field(
         default=50,

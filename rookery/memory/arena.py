@@ -22,6 +22,8 @@ from rookery.specs import AgentSpec
 COMMIT = "commit"
 GATE = "gate"
 SNAPSHOT = "snapshot"
+FIRST = "first"
+"""The first turn whose rows there are; not 0 after a resume without replays."""
 HANDED = "handed"
 """The newest generation of processes that main has let begin."""
 MATCHES = "matches"
@@ -73,7 +75,7 @@ class Arena:
             report_bytes: how long the actor's may be.
         """
         plans: dict[str, Plan] = {}
-        names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
+        names = [COMMIT, FIRST, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
         told = {"actor": (reports, report_bytes), "matches": (2, report_bytes)}
         for agent in agents:
@@ -109,6 +111,10 @@ class Arena:
             self._open(lambda name, plan: Block.create(plan))
         else:
             self._open(lambda name, plan: Block.create_file(plan, folder / _file(name)))
+
+    def reopen(self, folder: Path) -> None:
+        """Open the files of a run that has ended, however it did."""
+        self._open(lambda name, plan: Block.open_file(plan, folder / _file(name)))
 
     def describe(self, agents: Collection[str] | None = None) -> dict[str, Any]:
         """Return what another process needs to attach: descriptors and layouts.

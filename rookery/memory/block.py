@@ -164,6 +164,29 @@ class Block:
             raise _refused(plan, f"disk space for {path}", error) from error
         return cls(plan, descriptor)
 
+    @classmethod
+    def open_file(cls, plan: Plan, path: Path) -> Block:
+        """Open a block that was made as a file.
+
+        Raises:
+            MemoryRefused: if the file is missing or is not as large as it was made.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise MemoryRefused(
+                f"{path} cannot be opened ({error.strerror}): delete its folder to go on "
+                "from the last checkpoint."
+            ) from error
+        size = os.fstat(descriptor).st_size
+        if size != plan.bytes:
+            os.close(descriptor)
+            raise MemoryRefused(
+                f"{path} has {size} bytes, expected {plan.bytes}: it is of another run; "
+                "delete its folder to go on from the last checkpoint."
+            )
+        return cls(plan, descriptor)
+
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
 

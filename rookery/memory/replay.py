@@ -115,12 +115,13 @@ class ReplayReader:
         n_step: int,
         discount: float,
         discount_per: str = "turn",
+        first: int = 0,
         shape_rewards: Callable[[Array], Array] = lambda rewards: rewards,
     ) -> None:
         self.agent, self.rows = agent, rows
         self.frames, self._n_step = frames, n_step
         self._discount, self._per_step = discount, discount_per == "step"
-        self._shape_rewards = shape_rewards
+        self._shape_rewards, self._first = shape_rewards, first
         self.worlds = rows.columns["age"].shape[1]
         self._window = -(-capacity // self.worlds)
         shape = (rows.slots, self.worlds)
@@ -136,7 +137,7 @@ class ReplayReader:
     @property
     def oldest(self) -> int:
         """The first turn of the window."""
-        return max(0, self.border - self._window)
+        return max(self._first, self.border - self._window)
 
     def take_in(self, border: int) -> Array:
         """Verify the rows up to a border, once; return the steps that closed since.
@@ -144,8 +145,8 @@ class ReplayReader:
         Raises:
             DamagedRow: if one was overwritten or damaged. It must not be learned from.
         """
-        first = max(self.border, border - self._window)
-        oldest_frame = max(0, border - self._window - self.frames + 1)
+        first = max(self._first, self.border, border - self._window)
+        oldest_frame = max(self._first, border - self._window - self.frames + 1)
         for turn in range(max(self.border, oldest_frame), border):
             if not self.rows.is_whole(turn):
                 raise DamagedRow(
@@ -167,7 +168,7 @@ class ReplayReader:
             DamagedRow: if playing went on too far. The row after the commit counts as
                 overwritten: it is being written.
         """
-        oldest_frame = max(0, self.oldest - self.frames + 1)
+        oldest_frame = max(self._first, self.oldest - self.frames + 1)
         if self.border and commit - self.rows.slots >= oldest_frame:
             raise DamagedRow(
                 f"rows of agent '{self.agent}' were overwritten while they were learned "

@@ -88,6 +88,13 @@ class Rows:
         """Return what a turn's slot holds after its header, for hashing."""
         return self._bytes[turn % self.slots, self._first_byte :]
 
+    def raw(self, turns: range, data: Array | None = None) -> Array:
+        """Return whole slots of some turns as bytes; with `data`, put these there."""
+        slots = np.arange(turns.start, turns.stop) % self.slots
+        if data is not None:
+            self._bytes[slots] = data
+        return self._bytes[slots]
+
 
 def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:
     """Return the last `frames` rows of a part up to some turns, oldest first.

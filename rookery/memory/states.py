@@ -51,6 +51,10 @@ class States:
             target[...] = arrays[name]
         self._words.store(self._word, version + 1)
 
+    def read_slot(self, slot: int) -> dict[str, Array]:
+        """Return the arrays of a slot, whatever is in them: for their shapes."""
+        return self._slots[slot]
+
     def newest(self, names: Collection[str]) -> tuple[int, dict[str, Array]]:
         """Return the newest version and whole copies of some of its arrays.
 

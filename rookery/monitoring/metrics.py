@@ -58,6 +58,26 @@ class RunLog:
         path.write_text(json.dumps(about, indent=2, default=str), encoding="utf-8")
         return str(path.relative_to(self._folder))
 
+    def last_round(self) -> int:
+        """Return the last round that was written down, 0 if none was."""
+        lines = read_lines(self._folder / METRICS)
+        return int(lines[-1]["round"]) if lines else 0
+
+    def evaluated(self) -> list[int]:
+        """Return the rounds whose evaluations were written down."""
+        return [int(line["round"]) for line in read_lines(self._folder / EVALUATIONS)]
+
+    def cut(self, border: int) -> None:
+        """Take out what came after a border; the run goes on from there."""
+        for name in (METRICS, EPISODES, EVALUATIONS):
+            path = self._folder / name
+            kept = [line for line in read_lines(path) if line["round"] <= border]
+            if path.exists():
+                partial = path.with_name(f".{name}.partial")
+                text = "".join(json.dumps(line) + "\n" for line in kept)
+                partial.write_text(text, encoding="utf-8")
+                partial.replace(path)
+
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Show figures in TensorBoard."""
         for name, value in values.items():
