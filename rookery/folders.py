@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 from pathlib import Path
-from typing import TextIO
 
 from rookery.errors import ConfigError
 
 RUNS = Path("runs")
 CONFIG = "config.toml"
 CHECKPOINTS = "checkpoints"
-LOCK = ".lock"
 
 
-def lock_run(folder: Path) -> TextIO:
-    """Hold a run's folder until the returned file is closed, or its process ends.
+class RunLock:
+    """Holds a run's folder until it is let go, or its process ends.
 
     Raises:
         ConfigError: if another process holds it.
     """
-    file = (folder / LOCK).open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise ConfigError(
-            f"{folder} is in use by another process: wait until it ends."
-        ) from error
-    return file
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise ConfigError(
+                f"{folder} is in use by another process: wait until it ends."
+            ) from error
+
+    def close(self) -> None:
+        """Let it go."""
+        os.close(self._descriptor)
 
 
 def new_run(folder: Path | None, game: str) -> Path:

@@ -20,6 +20,7 @@ from rookery.memory.arena import COMMIT, FIRST, Arena
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
 from rookery.memory.status import Status
+from rookery.memory.words import fence
 from rookery.stopping import StopFlag
 
 
@@ -113,6 +114,7 @@ class _Group:
 
     def _check_untouched(self) -> None:
         """See that no row was overtaken while it was learned from, before publishing."""
+        fence()  # everything is read before the word is
         commit = self._words.load(COMMIT)
         for reader in self._readers:
             reader.check_untouched(commit)

@@ -15,7 +15,7 @@ from rookery.checkpoints import Checkpoint, checkpoints_in, newest_whole, save_c
 from rookery.config.run import Config
 from rookery.config.toml import write_config
 from rookery.disk import write_whole
-from rookery.folders import CHECKPOINTS, lock_run
+from rookery.folders import CHECKPOINTS, RunLock
 from rookery.games.catalog import Entry
 from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
 from rookery.origins import origins_of
@@ -37,7 +37,20 @@ class Session:
         resume: bool = False,
     ) -> None:
         self.config, self.folder = config, folder
-        self._lock = lock_run(folder)
+        self._lock = RunLock(folder)
+        try:
+            self._build(entry, stop, resume)
+        except BaseException:
+            self._lock.close()
+            raise
+        self.done = self.training.border or 0
+        """The last round that is complete."""
+        self._saved, self._saved_at = self.done, time.monotonic()
+        self._evaluated = set(self.log.evaluated())
+
+    def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
+        """Make everything that a run needs, or bring it back."""
+        config, folder = self.config, self.folder
         origins = {} if resume else origins_of(config, agents_of(entry, config))
         checkpoint = None
         if resume and not (folder / MEMORY).exists():
@@ -48,11 +61,6 @@ class Session:
             self.training.warnings += self._go_on(checkpoint)
         else:
             write_config(config, folder / "config.toml")
-        self.done = self.training.border or 0
-        """The last round that is complete."""
-        self._evaluated = set(self.log.evaluated())
-        self._saved = self.done
-        self._saved_at = time.monotonic()
 
     def _go_on(self, checkpoint: Checkpoint | None) -> list[str]:
         """Put the run where it ended; return what is worth a warning."""

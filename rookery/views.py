@@ -160,8 +160,9 @@ def print_report(console: Console, report: Report) -> None:
     figures.add_column("", style="dim")
     for name, figure in report.figures.items():
         figures.add_row(name, f"{figure['value']:,.0f}", figure["unit"])
-    console.print(ratios)
-    console.print()
+    if report.ratios:
+        console.print(ratios)
+        console.print()
     console.print(figures)
 
 

@@ -46,6 +46,7 @@ class Words:
         """Commit: everything written before is seen by whoever sees this value."""
         fence()
         self._cells[name][0] = value
+        fence()  # whatever is overwritten next is overwritten after this
         wake(self._addresses[name])
 
     def note(self, name: str, value: int) -> None:

@@ -57,13 +57,13 @@ def test_another_mapping_of_the_block_sees_the_word(block, words):
     other.close()
 
 
-def test_a_fence_stands_before_a_store(words, block, monkeypatch):
+def test_a_fence_stands_before_a_store_and_after_it(words, block, monkeypatch):
     seen = []
     monkeypatch.setattr(module, "fence", lambda: seen.append(int(block["gate"][0])))
 
     words.store("gate", 5)
 
-    assert seen == [0]
+    assert seen == [0, 5]
 
 
 def test_a_fence_stands_after_a_load(words, block, monkeypatch):
