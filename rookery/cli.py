@@ -198,6 +198,22 @@ def digest(run: RunFolder, named_game: NamedGame = None, as_json: AsJson = False
     _commands().digest(run, named_game, as_json)
 
 
+@app.command()
+def export(
+    run: RunFolder,
+    agent: Annotated[str, typer.Argument(help="The agent's id.")],
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+    weights_only: Annotated[
+        bool, typer.Option("--weights-only", help="Leave out what only learning needs.")
+    ] = False,
+    named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
+) -> None:
+    """Write one trained agent to a file, to be used in another run."""
+    commands = _commands()
+    commands.export(run, agent, file, weights_only, named_game, named_algorithms or [])
+
+
 def _commands() -> ModuleType:
     """Return what needs torch, which takes seconds to import."""
     return import_module("rookery.commands")

@@ -16,6 +16,7 @@ from rookery.config.problems import dotted
 from rookery.config.run import Config
 from rookery.configuring import configure
 from rookery.errors import ConfigError
+from rookery.exports import export_agent
 from rookery.folders import new_run, seeds_of
 from rookery.games.catalog import Entry, entries_by_name
 from rookery.monitoring.terminal import Progress
@@ -91,6 +92,20 @@ def resume(
         print(json.dumps(summary, indent=2))
     else:
         _say_next(path, run.entry, config)
+
+
+def export(
+    path: Path,
+    agent: str,
+    file: Path,
+    weights_only: bool,
+    game: str | None,
+    algorithms: Sequence[str],
+) -> None:
+    """Write one trained agent to a file."""
+    export_agent(Run(path, game, algorithms), agent, file, weights_only)
+    said = f"{file}: agent {agent} of {path}\nUse it: rookery train … agents.ID.from={file}"
+    out.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def train_one(

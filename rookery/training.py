@@ -23,6 +23,7 @@ from rookery.briefs import Brief
 from rookery.company import Member, assemble, check_company, groups_of
 from rookery.config.run import Config
 from rookery.engines import Engine, Parts
+from rookery.errors import ConfigError
 from rookery.games.catalog import Entry
 from rookery.hosting import borders_of
 from rookery.memory.arena import MATCHES
@@ -37,6 +38,16 @@ from rookery.weights import Published
 
 MEMORY = "memory"
 """The folder of a run in which its memory lies with storage=disk."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an agent starts with that was trained elsewhere."""
+
+    weights: Mapping[str, Array]
+    """By name, without padding."""
+    state: Mapping[str, Array] | None = None
+    """With moments and counts, to go on learning as if nothing had happened."""
 
 
 @dataclass
@@ -67,7 +78,7 @@ class Training:
         self,
         entry: Entry,
         config: Config,
-        origins: Mapping[str, Mapping[str, Array]] | None = None,
+        origins: Mapping[str, Origin] | None = None,
         stop: StopFlag | None = None,
         folder: Path | None = None,
         tell: Callable[..., None] = lambda *about, **more: None,
@@ -75,7 +86,7 @@ class Training:
     ) -> None:
         use_one_thread()
         self._origins = origins or {}
-        """Named weights that agents start with, by id, where they are not their own."""
+        """What agents start with, by id, where it is not their own."""
         self.config = config
         game = build_game(entry, config)
         self.members = assemble(config, game.agents)
@@ -173,12 +184,20 @@ class Training:
         """Return the state an agent starts with."""
         rule = self._rules[member.id]
         state = rule.initial(member.plan)
-        if member.id in self._origins:
-            weights = type(rule).flat_weights(member.plan, self._origins[member.id])
-            state |= {"weights": weights}
-            if "target" in state:
-                state["target"] = weights
-        return state
+        origin = self._origins.get(member.id)
+        if origin is None:
+            return state
+        fitting = set(type(rule).named_weights(member.plan, state["weights"]))
+        if set(origin.weights) != fitting:
+            raise ConfigError(
+                f"agent '{member.id}' cannot start from there: that network has other "
+                "layers than this one; use the same network settings."
+            )
+        if origin.state is not None:
+            return state | rule.unnamed(origin.state)
+        weights = type(rule).flat_weights(member.plan, origin.weights)
+        state |= {"weights": weights}
+        return state | ({"target": weights} if "target" in state else {})
 
     def named_weights(self, version: int) -> dict[str, dict[str, Array]]:
         """Return the weights of a version by agent id, by name and without padding."""

@@ -85,7 +85,9 @@ def choose(
     alone = play + learn
     best, fastest = 0, alone
     for workers in range(1, min(cores, agents) + 1):
-        expected = expected_seconds(play, learn, schedule, cores, workers)
+        # Agents are not divided: of three, one of two workers has two.
+        longest = learn * -(-agents // workers) / agents
+        expected = expected_seconds(play, learn, longest, schedule, cores, workers)
         if expected < fastest * 0.98:  # no worker more than helps
             best, fastest = workers, expected
     times = f"playing takes {1e3 * play:.0f} ms of a round, learning {1e3 * learn:.0f} ms"
@@ -101,13 +103,22 @@ def choose(
 
 
 def expected_seconds(
-    play: float, learn: float, schedule: str, cores: int, workers: int
+    play: float, learn: float, longest: float, schedule: str, cores: int, workers: int
 ) -> float:
-    """Return about how long a round takes with some workers."""
+    """Return about how long a round takes.
+
+    Args:
+        play: seconds of playing.
+        learn: seconds of learning, all agents.
+        longest: of them, those of the worker that has most to do.
+        schedule: whether both can be done at the same time.
+        cores: that there are.
+        workers: that share out the learning.
+    """
     if schedule == "sync":  # players and learners take turns
-        return OVERHEAD * (play + learn / min(workers, cores))
-    longest = max(play, learn / workers)
-    return OVERHEAD * max(longest, (play + learn) / min(cores, workers + 1))
+        return OVERHEAD * (play + max(longest, learn / cores))
+    busy = (play + learn) / min(cores, workers + 1)
+    return OVERHEAD * max(play, longest, busy)
 
 
 def cores() -> int:

@@ -101,7 +101,8 @@ class AgentConfig(AgentSettings):
     start_from: str | None = Field(
         default=None,
         alias="from",
-        description="A trained agent to start from: RUN:ID@ROUND, or RUN:ID.",
+        description="A trained agent to start from: RUN:ID@ROUND, RUN:ID, or a file that "
+        "rookery export made.",
     )
 
 

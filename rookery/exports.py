@@ -1,0 +1,101 @@
+"""One trained agent in a file, to be used in another run.
+
+The file holds named arrays without padding, and says what shape of agent they are of. It
+names no code: who uses it says by which algorithm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as save_bytes
+
+from rookery.checkpoints import CheckpointError, newest_whole
+from rookery.disk import write_whole
+from rookery.errors import ConfigError
+from rookery.folders import CHECKPOINTS
+from rookery.runs import Run
+from rookery.specs import AgentSpec, Array
+
+KIND = "rookery agent"
+WEIGHTS = "weights."
+OF_REPLAY = ("priorities", "largest_priority")
+"""What belongs to experience, which stays behind."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An agent from a file."""
+
+    algorithm: str
+    shape: str
+    """What it sees and can do, in words."""
+    arrays: dict[str, Array]
+    """Its weights by name; or, with more, its whole state."""
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The weights by name."""
+        return {
+            name.removeprefix(WEIGHTS): array
+            for name, array in self.arrays.items()
+            if name.startswith(WEIGHTS)
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it can go on learning as if it had never stopped."""
+        return any(not name.startswith(WEIGHTS) for name in self.arrays)
+
+
+def shape_of(spec: AgentSpec) -> str:
+    """Return what an agent sees and can do, in words."""
+    parts = ", ".join(f"{name} {part}" for name, part in sorted(spec.parts.items()))
+    return f"{parts}; {spec.num_actions} actions"
+
+
+def export_agent(run: Run, agent: str, path: Path, weights_only: bool) -> None:
+    """Write an agent of a run to a file.
+
+    Raises:
+        ConfigError: if there is no such agent, or the file cannot be written.
+    """
+    trained = run.players()[agent]
+    number = trained.member.plan.number
+    arrays = {f"{WEIGHTS}{name}": array for name, array in trained.named.items()}
+    if not weights_only:
+        whole = newest_whole(run.path / CHECKPOINTS).files[f"agent-{number}"]
+        arrays = {name: array for name, array in whole.items() if name not in OF_REPLAY}
+    about = {
+        "kind": KIND,
+        "algorithm": trained.member.plan.settings.algorithm,
+        "shape": shape_of(trained.spec),
+    }
+    data = save_bytes({k: a.copy(order="C") for k, a in arrays.items()}, about)
+    try:
+        partial = path.with_name(f".{path.name}.partial")
+        write_whole(partial, data)
+        partial.rename(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror}).") from error
+
+
+def read_agent(path: Path) -> Exported:
+    """Return the agent in a file.
+
+    Raises:
+        CheckpointError: if it is none.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about: Mapping[str, str] = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}).") from error
+    if about.get("kind") != KIND:
+        raise CheckpointError(f"{path} holds no agent: make it with rookery export.")
+    return Exported(about.get("algorithm", ""), about.get("shape", ""), arrays)
