@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         PlayerError,
         RookeryError,
     )
-    from rookery.library import Crossplay, crossplay, train
+    from rookery.library import Crossplay, crossplay, resume, train
     from rookery.playing import Match, play
     from rookery.recordings import Recording
     from rookery.runs import Run
@@ -36,6 +36,7 @@ __all__ = [
     "TrainedAgent",
     "crossplay",
     "play",
+    "resume",
     "train",
 ]
 
@@ -52,6 +53,7 @@ _HOMES = {
     "TrainedAgent": "trained",
     "crossplay": "library",
     "play": "playing",
+    "resume": "library",
     "train": "library",
 }
 

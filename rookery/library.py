@@ -14,7 +14,7 @@ from rookery.errors import ConfigError
 from rookery.folders import new_run
 from rookery.playing import Seat, play_match
 from rookery.running import Session
-from rookery.runs import Run
+from rookery.runs import Run, resumed_config
 from rookery.specs import Array
 from rookery.training import Round
 
@@ -42,6 +42,27 @@ def train(
     session.run(show)
     algorithms = [member.plan.settings.algorithm for member in session.training.members]
     return Run(path, game, algorithms)
+
+
+def resume(
+    run: str | Path,
+    game: str | None = None,
+    algorithm: str | Sequence[str] | None = None,
+    *,
+    show: Callable[[Round], None] = lambda one: None,
+) -> Run:
+    """Go on with a run from where it ended: stopped, failed or killed.
+
+    Args:
+        run: its folder.
+        game: the same word as in training, if it is a file of your own.
+        algorithm: the same for algorithms of your own.
+        show: called with every round.
+    """
+    opened = Run(run, game, algorithm)
+    _ = opened.members  # all mistakes are told before the start
+    Session(opened.entry, resumed_config(opened), opened.path, resume=True).run(show)
+    return opened
 
 
 @dataclass

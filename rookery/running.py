@@ -83,7 +83,6 @@ class Session:
                 self.done = one.number
                 self._keep(one.number)
                 show(one)
-            self._record_matches(self.training.new_matches())
         except (Stopped, KeyboardInterrupt):
             self.log.event("stop", round=self.done)
             raise
@@ -93,6 +92,7 @@ class Session:
     def _leave(self) -> None:
         """End every process, keep what was learned, and let go of everything."""
         self.training.engine.close()
+        self._record_matches(self.training.new_matches())
         if self.done > self._saved:
             self._save_weights(self.done)
             self._save_checkpoint(self.done)

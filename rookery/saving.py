@@ -45,7 +45,7 @@ def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[
             for i, member in enumerate(training.members)
         },
         "schedule": training.config.schedule,
-        "matches": training.arena.words.load(MATCHES),
+        "matches": training.matches,
         **machine(),
     }
 

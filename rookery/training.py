@@ -120,13 +120,14 @@ class Training:
         )
         tuner = Tuner(config, self.members) if config.workers == "auto" else None
         self.engine = Engine(self.parts, tuner)
-        self._matches = 0
+        self.matches = 0
+        """Evaluations and recordings that main has been told of."""
         self.border: int | None = None
         """Where it goes on from; None if it starts anew."""
 
     def go_on_from(self, border: int, matches: int) -> None:
         """Go on from a border whose states, rows and snapshot are in memory."""
-        self.border, self._matches = border, matches
+        self.border, self.matches = border, matches
         if self.arena.words.load(MATCHES) < matches:
             self.arena.words.store(MATCHES, matches)
 
@@ -168,8 +169,8 @@ class Training:
     def new_matches(self) -> list[dict[str, Any]]:
         """Return what the actor reported of matches since the last time."""
         newest, reports = self.arena.words.load(MATCHES), self.arena.match_reports()
-        found = [reports.read(number) for number in range(self._matches + 1, newest + 1)]
-        self._matches = newest
+        found = [reports.read(number) for number in range(self.matches + 1, newest + 1)]
+        self.matches = newest
         return found
 
     # States.

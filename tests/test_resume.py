@@ -1,0 +1,241 @@
+"""Going on: a run that was stopped ends with the bits of one that was not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import rookery
+from rookery.checkpoints import CheckpointError, checkpoints_in
+from rookery.configuring import configure
+from rookery.errors import ConfigError
+from rookery.folders import RunLock
+from rookery.memory.block import MemoryRefused
+from rookery.running import Session
+from rookery.runs import Run, resumed_config
+from rookery.stopping import StopFlag, Stopped
+from rookery.training import Round
+
+HUNT = {
+    "rounds": 9,
+    "turns_per_round": 10,
+    "worlds": 3,
+    "updates_per_round": 3,
+    "batch_size": 8,
+    "frames": 3,
+    "replay.warmup": 16,
+    "replay.capacity": 90,  # so that it wraps around
+    "replay.kind": "prioritised",
+    "reward.standardise": True,
+    "network.width": 23,
+    "game.turns": 14,
+    "workers": 0,
+    "evaluate.every_rounds": 2,
+}
+MIXED = {
+    **HUNT,
+    "replay.kind": "uniform",
+    "agents": {"1": {"algorithm": "ppo"}, "2": {"player": "forager"}},
+}
+SPREAD = {
+    key: value for key, value in MIXED.items() if key not in ("game.turns", "agents")
+} | {"game.max_cycles": 7}
+CASES = {
+    "prioritised": ("treasurehunt", HUNT),
+    "mixed": ("treasurehunt", MIXED),
+    "a foreign game": ("pettingzoo:mpe2.simple_spread_v3", SPREAD),
+}
+
+
+class StopAt:
+    """Asks a run to stop after some rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.flag, self._rounds = StopFlag(), rounds
+
+    def show(self, one: Round) -> None:
+        if one.number >= self._rounds:
+            self.flag.signal = 2
+
+
+def train(path: Path, game: str, settings: dict, until: int | None = None) -> Run:
+    """Train a run; stop it after some rounds."""
+    entry, config = configure(game, settings=settings)
+    path.mkdir()
+    stop = StopAt(until or config.rounds + 1)
+    session = Session(entry, config, path, stop.flag)
+    if until is None:
+        session.run(stop.show)
+    else:
+        with pytest.raises(Stopped):
+            session.run(stop.show)
+    return Run(path, game)
+
+
+def go_on(run: Run, until: int | None = None, words: tuple[str, ...] = ()) -> Session:
+    """Resume a run, and stop it again after some rounds."""
+    stop = StopAt(until or 10**9)
+    session = Session(
+        run.entry, resumed_config(run, words), run.path, stop.flag, resume=True
+    )
+    if until is None:
+        session.run(stop.show)
+    else:
+        with pytest.raises(Stopped):
+            session.run(stop.show)
+    return session
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    folder = tmp_path_factory.mktemp("unbroken")
+    return {
+        name: train(folder / name.replace(" ", "-"), game, settings)
+        for name, (game, settings) in CASES.items()
+    }
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Run:
+    return train(tmp_path / "run", "treasurehunt", HUNT, until=4)
+
+
+def rounds_in(run: Run, name: str) -> list[int]:
+    lines = (run.path / name).read_text().splitlines()
+    return [json.loads(line)["round"] for line in lines]
+
+
+@pytest.mark.shows("F4")
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_stopped_and_resumed_twice_ends_with_the_same_digest(
+    case: str, unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    game, settings = CASES[case]
+    run = train(tmp_path / "run", game, settings, until=3)
+
+    go_on(run, until=6)
+    go_on(run)
+
+    assert run.digest() == unbroken[case].digest()
+    assert rounds_in(run, "metrics.jsonl") == list(range(1, 10))
+    assert rounds_in(run, "evaluations.jsonl") == [2, 2, 4, 4, 6, 6, 8, 8]
+
+
+@pytest.mark.shows("F4")
+def test_with_memory_on_disk_a_run_goes_on_from_its_last_complete_round(
+    unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    settings = HUNT | {"storage": "disk"}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=5)
+    shutil.rmtree(run.path / "checkpoints")  # as if main had been killed before saving
+
+    session = go_on(run)
+
+    assert session.done == 9
+    assert run.digest() == unbroken["prioritised"].digest()
+    assert not (run.path / "memory").exists()
+
+
+def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
+    tmp_path: Path,
+) -> None:
+    settings = HUNT | {"checkpoints.replay": False}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=5)
+
+    go_on(run)
+
+    usable = run.metrics().query("agent == '0'").set_index("round")["usable_steps"]
+    assert usable[6] < usable[5]
+    assert usable[9] > 0
+
+
+def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
+    lock = RunLock(stopped.path)
+    with pytest.raises(ConfigError, match="is in use by another process: wait until"):
+        go_on(stopped)
+    lock.close()
+
+
+def test_a_damaged_checkpoint_is_left_for_the_one_before_with_a_warning(
+    unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    settings = HUNT | {"checkpoints.every_rounds": 2}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=5)
+    newest = checkpoints_in(run.path / "checkpoints")[0]
+    file = newest / "actor.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+
+    session = go_on(run)
+
+    (line,) = session.training.warnings[-1:]
+    assert "ckpt-5/actor.safetensors is damaged" in line
+    assert line.endswith("ckpt-4 is used instead.")
+    assert run.digest() == unbroken["prioritised"].digest()
+
+
+def test_a_run_without_a_whole_checkpoint_is_refused(stopped: Run) -> None:
+    for path in checkpoints_in(stopped.path / "checkpoints"):
+        (path / "manifest.json").write_text("{}")
+
+    with pytest.raises(CheckpointError, match=r"no checkpoint is whole: .*is damaged"):
+        go_on(stopped)
+
+    shutil.rmtree(stopped.path / "checkpoints")
+    with pytest.raises(CheckpointError, match="has no checkpoint to go on from"):
+        go_on(stopped)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(stopped: Run) -> None:
+    config = stopped.path / "config.toml"
+    config.write_text(config.read_text().replace("width = 23", "width = 24"))
+
+    with pytest.raises(CheckpointError, match="does not fit this run: its settings have"):
+        go_on(Run(stopped.path))
+
+
+def test_memory_on_disk_of_another_size_is_refused(tmp_path: Path) -> None:
+    settings = HUNT | {"storage": "disk"}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=3)
+    words = run.path / "memory" / "words"
+    words.write_bytes(words.read_bytes() + b"more")
+
+    with pytest.raises(MemoryRefused, match=r"words has .* bytes, expected .*delete its"):
+        go_on(run)
+
+
+def test_only_what_changes_no_bit_can_be_changed(stopped: Run) -> None:
+    assert resumed_config(stopped, ["workers=3"]).workers == 3
+    with pytest.raises(ConfigError, match="'learning_rate=1' cannot be changed when"):
+        resumed_config(stopped, ["learning_rate=1"])
+
+
+def test_another_torch_is_pointed_out(stopped: Run) -> None:
+    (path,) = checkpoints_in(stopped.path / "checkpoints")
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["torch"] = "1.0"
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+    session = go_on(stopped)
+
+    assert any(
+        "written with torch 1.0" in line and "bits may differ" in line
+        for line in session.training.warnings
+    )
+
+
+def test_a_finished_run_has_nothing_left_to_do(unbroken: dict[str, Run]) -> None:
+    before = unbroken["mixed"].digest()
+
+    session = go_on(unbroken["mixed"])
+
+    assert session.done == 9
+    assert unbroken["mixed"].digest() == before
+
+
+def test_the_library_resumes_too(stopped: Run, unbroken: dict[str, Run]) -> None:
+    run = rookery.resume(stopped.path)
+
+    assert run.digest() == unbroken["prioritised"].digest()
