@@ -31,13 +31,18 @@ class Borders:
         self._words, self._status = words, status or Status()
         self._versions = [f"version {agent}" for agent in learning]
         self._turns, self._schedule = config.turns_per_round, config.schedule
-        self._ahead = rounds_ahead(config)
+        self._ahead, self._rounds = rounds_ahead(config), config.rounds
 
     # What main looks at.
 
     def open(self, recorded: int) -> None:
         """Allow the rounds after a border that has been recorded."""
         self._words.store(GATE, recorded + max(2, self._ahead))
+
+    @property
+    def last_allowed(self) -> int:
+        """The last round that may start."""
+        return min(self._words.load(GATE), self._rounds)
 
     def is_complete(self, border: int) -> bool:
         """Whether everything of a border is there."""

@@ -41,6 +41,7 @@ class Brief:
     timed: bool = False
     """Whether to count what protocol calls cost, which costs something itself."""
     sums: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of users' files when the run started, by path."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -53,7 +54,7 @@ class Brief:
             "role": self.role,
             "generation": self.generation,
             "timed": self.timed,
-            "sums": self.sums or file_sums(self.config),
+            "sums": dict(self.sums),
         }
 
     @classmethod
@@ -88,8 +89,9 @@ def file_sums(config: Config) -> dict[str, str]:
     """Return the SHA-256 of every file of the user's own that a run names."""
     named = [config.game.name.removeprefix("pettingzoo:"), config.algorithm]
     named += [agent.algorithm for agent in config.agents.values()]
-    paths = {Path(name.rpartition(":")[0] or name) for name in named if is_file(name)}
-    return {str(path.resolve()): _sum(path) for path in sorted(paths) if path.is_file()}
+    sources = {name.rpartition(":")[0] or name for name in named}
+    paths = sorted(Path(source) for source in sources if is_file(source))
+    return {str(path.resolve()): _sum(path) for path in paths if path.is_file()}
 
 
 def check_sums(sums: Mapping[str, str]) -> None:

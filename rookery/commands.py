@@ -115,7 +115,10 @@ def train_one(
     stop = StopFlag()
     session = Session(entry, config, path, stop, resume)
     for line in session.training.warnings:
-        err.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+        _say(f"warning: {line}")
+    session.say = _say
+    if not quiet:
+        _say(memory_line(session.training.arena.sizes()))
     started = time.perf_counter()
     notes = session.training.engine.notes
     with Progress(err, config, session.training.members, quiet, notes) as progress:
@@ -135,12 +138,24 @@ def train_one(
     }
 
 
+def memory_line(sizes: Mapping[str, int]) -> str:
+    """Return how much memory a run takes, and for what."""
+    parts = ", ".join(f"{name} {_mebibytes(size)}" for name, size in sizes.items())
+    return f"memory: {_mebibytes(sum(sizes.values()))} MiB ({parts})"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f}" if size >= 10 * 2**20 else f"{size / 2**20:.1f}"
+
+
+def _say(line: str) -> None:
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _say_stopped(path: Path, rounds: int) -> None:
-    said = f"stopped after {rounds} whole rounds; what was learned is in {path}."
-    err.print(said, markup=False, highlight=False, soft_wrap=True)
+    _say(f"stopped after {rounds} whole rounds; what was learned is in {path}.")
     if rounds:
-        next_words = f"go on: rookery resume {path}   look at it: rookery evaluate {path}"
-        err.print(next_words, markup=False, highlight=False, soft_wrap=True)
+        _say(f"go on: rookery resume {path}   look at it: rookery evaluate {path}")
 
 
 def _say_next(path: Path, entry: Entry, config: Config) -> None:

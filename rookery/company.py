@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rookery.algorithms.base import AgentPlan, Algorithm
 from rookery.algorithms.catalog import find_algorithm
+from rookery.config.agent import AgentSettings
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
@@ -68,11 +69,16 @@ def _with_updates(settings: AgentConfig, rounds: int) -> AgentConfig:
     """Return settings whose learning rate ends with the run, if nothing else was said."""
     if settings.rate.updates is not None:
         return settings
-    each = settings.updates_per_round
-    if settings.algorithm == "ppo":
-        each = settings.ppo.passes * settings.ppo.minibatches
-    rate = settings.rate.model_copy(update={"updates": max(1, rounds * each)})
+    updates = max(1, rounds * updates_of(settings))
+    rate = settings.rate.model_copy(update={"updates": updates})
     return settings.model_copy(update={"rate": rate})
+
+
+def updates_of(settings: AgentSettings) -> int:
+    """Return how many updates an agent makes in a round."""
+    if settings.algorithm == "ppo":
+        return settings.ppo.passes * settings.ppo.minibatches
+    return settings.updates_per_round
 
 
 def stack_key(plan: AgentPlan) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rookery.borders import Borders
 from rookery.briefs import Brief
-from rookery.company import Member
+from rookery.company import Member, updates_of
 from rookery.memory.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
 from rookery.stopping import StopFlag
 from rookery.supervisor.launcher import Child, start
@@ -19,6 +19,8 @@ from rookery.supervisor.supervisor import Supervisor, Tell
 
 LOOK_SECONDS = 0.05
 """How long main waits for a border before it looks after the processes."""
+NEVER = 2**62
+"""A value that no word reaches: waiting for it is a short sleep."""
 
 
 class Crew:
@@ -68,12 +70,17 @@ class Crew:
         while not self._borders.wait_a_little(number, LOOK_SECONDS):
             self._stop.check()
             self.supervisor.watch()
+            self.supervisor.look_for_stalls()
+
+    def settle(self) -> None:
+        """Wait until all have done what they may, so that all are at one border."""
+        self.advance(self._borders.last_allowed)
 
     def _hand(self) -> None:
         """Wait until everybody is ready, and let them begin."""
         while not self.is_ready:
             self._stop.check()
-            self._arena.words.wait(f"{ACTOR} beat", 1, LOOK_SECONDS)
+            self._arena.words.wait(f"{ACTOR} beat", NEVER, LOOK_SECONDS)
         self.supervisor.begun()
         self._arena.words.store(HANDED, self._brief.generation)
         self._hand_over = None
@@ -83,7 +90,7 @@ class Crew:
         while ACTOR in self.supervisor.processes():
             self._stop.check()
             self.supervisor.watch()
-            self._arena.words.wait(f"{ACTOR} beat", 2**62, LOOK_SECONDS)
+            self._arena.words.wait(f"{ACTOR} beat", NEVER, LOOK_SECONDS)
 
     def close(self) -> None:
         """End everybody."""
@@ -113,4 +120,4 @@ def cost_of(member: Member) -> float:
     assert member.algorithm is not None
     plan, settings = member.plan, member.plan.settings
     (size,), _ = member.algorithm.rule.shapes(plan, 1, 1)["weights"]
-    return float(size * settings.batch_size * max(1, settings.updates_per_round))
+    return float(size * settings.batch_size * max(1, updates_of(settings)))

@@ -12,6 +12,7 @@ from rookery.borders import Borders
 from rookery.briefs import Brief
 from rookery.company import Member
 from rookery.crew import Crew
+from rookery.errors import RookeryError
 from rookery.games.catalog import Entry
 from rookery.hosting import learner_of
 from rookery.memory.arena import Arena
@@ -44,12 +45,14 @@ class OneProcess:
         )
         everyone = range(len(members))
         self.learner = learner_of(brief, members, arena, everyone, stop=parts.stop)
-        self.stage.actor.begin()
+        self._played = self.stage.actor.begin()
+        """The last round that had been played when this process took over."""
         self.learner.begin()
 
     def advance(self, number: int) -> None:
-        """Play and learn a round."""
-        self.stage.play_round(number)
+        """Play and learn a round, or what is left of it."""
+        if number > self._played:
+            self.stage.play_round(number)
         self.learner.learn_round(number)
 
     def finish(self) -> None:
@@ -88,9 +91,13 @@ class Engine:
         try:
             self.now.advance(number)
         except CannotStart as error:
-            self.notes.append(f"{error}; the run goes on in one process.")
+            self._say(f"{error}; the run goes on in one process.")
             self._replace(lambda: OneProcess(self.parts))
             self.now.advance(number)
+
+    def _say(self, line: str) -> None:
+        self.notes.append(line)
+        self.parts.tell("note", line=line)
 
     def reconsider(self, played: float, learned: float, whole: float) -> None:
         """At a border: time the round that was, and change who computes if it pays.
@@ -105,8 +112,9 @@ class Engine:
         if isinstance(self.now, Crew):
             self.tuner.add_in_company(whole)
             if self.tuner.is_slower:
+                self.now.settle()
                 self._replace(lambda: OneProcess(self.parts))
-                self.notes.append("one process again: several turned out slower here.")
+                self._say("one process again: several turned out slower here.")
                 self.tuner = None
         elif self._coming is not None:
             self._welcome()
@@ -118,7 +126,7 @@ class Engine:
     def _decide(self) -> None:
         assert self.tuner is not None
         choice = self.tuner.decide(self.parts.brief.config.rounds)
-        self.notes.append(choice.reason)
+        self._say(choice.reason)
         self._coming = self._crew(choice.workers) if choice.workers else None
         if self._coming is None:
             self.tuner = None
@@ -131,10 +139,10 @@ class Engine:
             if coming.is_ready:
                 self._coming = None
                 self._replace(lambda: coming)
-        except CannotStart as error:
+        except RookeryError as error:
             coming.close()
             self._coming = self.tuner = None
-            self.notes.append(f"{error}; the run goes on in one process.")
+            self._say(f"{error}; the run goes on in one process.")
 
     def _crew(self, workers: int) -> Crew | None:
         """Return a crew with as many workers as the system gives; tell what it refused."""
@@ -154,8 +162,8 @@ class Engine:
                 crew.start()
                 return crew
             except CannotStart as error:
-                left = f"{fewer - 1} workers" if fewer > 1 else "one process"
-                self.notes.append(f"{error}; the run goes on with {left}.")
+                left = _count(fewer - 1)
+                self._say(f"{error}; the run goes on with {left}.")
         return None
 
     def _replace(self, make: Callable[[], OneProcess | Crew]) -> None:
@@ -173,3 +181,9 @@ class Engine:
         for one in (self.now, self._coming):
             if one is not None:
                 one.close()
+
+
+def _count(workers: int) -> str:
+    if not workers:
+        return "one process"
+    return f"{workers} worker{'s' if workers > 1 else ''}"

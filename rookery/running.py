@@ -56,7 +56,9 @@ class Session:
         if resume and not (folder / MEMORY).exists():
             checkpoint = newest_whole(folder / CHECKPOINTS)
         self.log = RunLog(folder)
-        self.training = Training(entry, config, origins, stop, folder, self.log.event)
+        self.say: Callable[[str], None] = lambda line: None
+        """Called at once with what a person should hear of."""
+        self.training = Training(entry, config, origins, stop, folder, self._tell)
         if resume:
             self.training.warnings += self._go_on(checkpoint)
         else:
@@ -74,9 +76,9 @@ class Session:
 
     def run(self, show: Callable[[Round], None]) -> None:
         """Train all rounds; leave the last complete one behind, whatever happens."""
-        self.log.event(
-            "start", round=self.done, rounds=self.config.rounds, seed=self.config.seed
-        )
+        about = {"rounds": self.config.rounds, "seed": self.config.seed}
+        sizes = self.training.arena.sizes()
+        self.log.event("start", "main", round=self.done, **about, bytes=sizes)
         try:
             for one in self.training.rounds():
                 self._record(one)
@@ -104,6 +106,12 @@ class Session:
         self._lock.close()
 
     # Writing down.
+
+    def _tell(self, event: str, role: str = "main", **more: Any) -> None:
+        """Write down what happened to a process; say what should not wait."""
+        self.log.event(event, role, **more)
+        if event == "stalled":
+            self.say(f"warning: {more['line']}")
 
     def _record(self, one: Round) -> None:
         agents = {

@@ -19,7 +19,7 @@ from typing import Any
 from rookery.actor import Played
 from rookery.advice import advise
 from rookery.algorithms.base import Metrics
-from rookery.briefs import Brief
+from rookery.briefs import Brief, file_sums
 from rookery.company import Member, assemble, check_company, groups_of
 from rookery.config.run import Config
 from rookery.engines import Engine, Parts
@@ -101,7 +101,15 @@ class Training:
         self.warnings += advise(config, self.members)
         self.arena = plan_memory(entry, config, game, self.members)
         groups = [[member.plan.number for member in group] for group in exact]
-        self.brief = Brief(config, game.agents, groups, str(folder or ""), timed=timed)
+        self.brief = Brief(
+            config,
+            game.agents,
+            groups,
+            str(folder or ""),
+            timed=timed,
+            sums=file_sums(config),
+        )
+        can_change = config.workers == "auto" and game.can_snapshot
         game.close()
         on_disk = folder / MEMORY if folder and config.storage == "disk" else None
         if on_disk is not None and on_disk.exists():
@@ -118,7 +126,7 @@ class Training:
             stop or StopFlag(),
             tell,
         )
-        tuner = Tuner(config, self.members) if config.workers == "auto" else None
+        tuner = Tuner(config, self.members) if can_change else None
         self.engine = Engine(self.parts, tuner)
         self.matches = 0
         """Evaluations and recordings that main has been told of."""

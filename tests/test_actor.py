@@ -16,6 +16,7 @@ from rookery.algorithms.schedules import epsilon
 from rookery.company import AgentPlan, Member, groups_of
 from rookery.config.agent import AgentSettings, EpsilonConfig
 from rookery.config.settings import Settings
+from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
 from rookery.learner import reader_of
@@ -534,7 +535,7 @@ def test_a_game_that_breaks_half_way_commits_nothing_of_that_turn(staged, monkey
         raise RuntimeError("the meadow is flooded")
 
     monkeypatch.setattr(stage.game, "end_turn", fall_over)
-    with pytest.raises(RuntimeError, match="flooded"):
+    with pytest.raises(GameError, match="RuntimeError: the meadow is flooded"):
         stage.play(2)
 
     assert stage.arena.words.load(COMMIT) == 4

@@ -7,13 +7,16 @@ ask again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import GameError
+from rookery.errors import GameError, RookeryError
 from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.loading import one_line
 from rookery.specs import AgentSpec, Array
 
 
@@ -49,11 +52,25 @@ class Guarded(Game):
     def _error(self, what: str, remedy: str) -> GameError:
         return GameError(f"game '{self.name}' {what}: {remedy}.")
 
+    def _ask(self, method: Callable[..., Any], *about: Any) -> Any:
+        """Return what the game says; whatever it raises becomes one line."""
+        try:
+            return method(*about)
+        except RookeryError:
+            raise
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}, line {last.lineno}"
+            raise self._error(
+                f"raised in {method.__name__}(): {one_line(error).rstrip('.')} ({where})",
+                "the mistake is in the game",
+            ) from error
+
     # One turn.
 
     def begin_turn(self) -> Phases:
         """Begin a turn; every agent must be in exactly one phase."""
-        phases = self.game.begin_turn()
+        phases: Phases = self._ask(self.game.begin_turn)
         if self.game.agents is not self.agents and self.game.agents != self.agents:
             now = [spec.id for spec in self.game.agents]
             raise self._error(
@@ -72,7 +89,7 @@ class Guarded(Game):
 
     def observe(self, agents: Sequence[int]) -> Observation:
         """Observe; everything must be as declared."""
-        seen = self.game.observe(agents)
+        seen: Observation = self._ask(self.game.observe, agents)
         self._check_form(seen, len(agents))
         for place, i in enumerate(agents):
             spec = self.agents[i]
@@ -164,11 +181,11 @@ class Guarded(Game):
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
         """Act."""
-        self.game.act(agents, actions)
+        self._ask(self.game.act, agents, actions)
 
     def end_turn(self) -> Outcome:
         """End the turn; rewards must be finite, and everyone ends once."""
-        outcome = self.game.end_turn()
+        outcome = self._ask(self.game.end_turn)
         if not isinstance(outcome, Outcome):
             raise self._error(
                 f"gave a {type(outcome).__name__} for an outcome", "return an Outcome"

@@ -77,7 +77,7 @@ class Arena:
         plans: dict[str, Plan] = {}
         names = [COMMIT, FIRST, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
-        told = {"actor": (reports, report_bytes), "matches": (2, report_bytes)}
+        told = dict.fromkeys(("actor", "matches"), (reports, report_bytes))
         for agent in agents:
             plans[f"rows {agent.spec.id}"] = Rows.plan(agent.spec, worlds, agent.slots)
             if agent.state is not None:

@@ -29,6 +29,7 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1, file=trouble, all_threads=True)
     data = json.loads(read_all(told))
     sys.path[:] = data["path"]
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     try:
         run(data)
     except BaseException as error:

@@ -8,8 +8,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 ONE_THREAD = {
@@ -72,23 +72,29 @@ def start(
     """
     kind = role.split()[0]
     told = {"kind": kind, "brief": brief, "memory": memory, "path": sys.path}
-    inside = _memory_file(json.dumps(told).encode())
-    trouble = _memory_file(b"")
+    shared = [one["descriptor"] for one in memory.values()]
+    with ExitStack() as left, ExitStack() as given:
+        inside = _memory_file(json.dumps(told).encode())
+        given.callback(os.close, inside)
+        trouble = _memory_file(b"")
+        left.callback(os.close, trouble)
+        process = _popen(inside, trouble, shared)
+        left.callback(process.wait)
+        left.callback(process.kill)
+        child = Child(role, process, trouble)
+        left.pop_all()  # it is the child's from here on
+    return child
+
+
+def _popen(inside: int, trouble: int, shared: Sequence[int]) -> subprocess.Popen[bytes]:
     words = [str(os.getpid()), str(inside), str(trouble)]
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rookery.supervisor.entry", *words],
-            pass_fds=[inside, trouble, *(one["descriptor"] for one in memory.values())],
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # main's standard output is for main alone
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
-        )
-    except BaseException:
-        os.close(trouble)
-        raise
-    finally:
-        os.close(inside)
-    return Child(role, process, trouble)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "rookery.supervisor.entry", *words],
+        pass_fds=[inside, trouble, *shared],
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # main's standard output is for main alone
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
+    )
 
 
 def _python_path() -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from rookery import errors
 from rookery.errors import RookeryError
 from rookery.memory.words import Words
 from rookery.supervisor.entry import TOLD
 from rookery.supervisor.launcher import Child
 from rookery.supervisor.restarts import Restarts
+from rookery.supervisor.stalls import Stalls
 
 Launch = Callable[[str], Child]
 """Starts the process of a role."""
@@ -59,6 +62,7 @@ class Supervisor:
         """When a role that died is started again."""
         self._reached: dict[str, int] = {}
         self._has_begun = False
+        self.stalls = Stalls()
 
     def start(self, roles: Iterable[str]) -> None:
         """Start everybody, or nobody.
@@ -97,7 +101,20 @@ class Supervisor:
         now = time.monotonic()
         for role in [role for role, when in self._due.items() if when <= now]:
             del self._due[role]
-            self._begin(role, "restart")
+            try:
+                self._begin(role, "restart")
+            except OSError as error:  # the system may have more to give later
+                self._put_off(role, f"it could not be started again ({error})")
+
+    def look_for_stalls(self) -> None:
+        """Tell who has stopped getting on, once."""
+        roles = [*self._children, *self._due]
+        reached = {role: self._words.load(self._progress[role]) for role in roles}
+        for stall in self.stalls.look(reached):
+            child = self._children.get(stall.role)
+            pid = child.pid if child else None
+            attempt = self._restarts.record(stall.role).attempt
+            self._tell("stalled", stall.role, pid=pid, attempt=attempt, line=str(stall))
 
     def _begin(self, role: str, event: str) -> None:
         self._words.note(f"{role} beat", 0)
@@ -118,12 +135,17 @@ class Supervisor:
         if not self._has_begun and code != TOLD:
             raise CannotStart(f"{role} did not get as far as working: {trouble['line']}")
         if code == TOLD:
-            raise RookeryError(trouble["line"])
+            raise error_of(trouble)
+        self._put_off(role, trouble["line"])
+
+    def _put_off(self, role: str, reason: str) -> None:
+        """Start a role again after a while, if that may still help."""
+        attempt = self._restarts.record(role).attempt
         wait = self._restarts.died(role)
         if wait is None:
             raise ProcessFailed(
-                f"the {role} died {attempt} times, the last time because "
-                f"{trouble['line']}: look into the run's folder 'failures'."
+                f"the {role} died {attempt} times, the last time because {reason}: look "
+                "into the run's folder 'failures'."
             )
         self._due[role] = time.monotonic() + wait
 
@@ -137,3 +159,11 @@ class Supervisor:
             child.kill()
             child.close()
         self._children.clear()
+
+
+def error_of(trouble: Mapping[str, Any]) -> RookeryError:
+    """Return the error that another process ended with."""
+    kind = getattr(errors, str(trouble["kind"]), None)
+    if isinstance(kind, type) and issubclass(kind, RookeryError):
+        return kind(trouble["line"])
+    return RookeryError(trouble["line"])

@@ -627,3 +627,21 @@ def test_game_does_not_see_what_the_guard_adds_to_a_snapshot(puppet, guarded):
     guarded.restore(snapshot)
 
     assert seen_by_game == ["rewards"]
+
+
+@pytest.mark.parametrize("method", ["begin_turn", "observe", "act", "end_turn"])
+def test_whatever_a_game_raises_is_one_line_with_the_place(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*about: Any) -> None:
+        raise ValueError("too\nbad")
+
+    fail.__name__ = method
+    puppet = Puppet(ANNA, BEN)
+    monkeypatch.setattr(puppet, method, fail)
+    game = Guarded(puppet, "puppets")
+    about = {"observe": [BOTH], "act": [BOTH, np.zeros((WORLDS, 2), np.int64)]}
+
+    words = rf"'puppets' raised in {method}\(\): ValueError: too bad \(test_guard.py, line"
+    with pytest.raises(GameError, match=words):
+        getattr(game, method)(*about.get(method, []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,9 +11,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rookery.memory.arena import COMMIT, GATE, SNAPSHOT, AgentMemory, Arena
+from rookery.memory import block as block_module
+from rookery.memory.arena import (
+    COMMIT,
+    GATE,
+    HANDED,
+    MATCHES,
+    SNAPSHOT,
+    AgentMemory,
+    Arena,
+)
 from rookery.memory.block import Block, MemoryRefused
-from rookery.memory.rows import row_dtype
+from rookery.memory.rows import Rows, row_dtype
 from rookery.specs import AgentSpec, Part
 
 WORLDS, SLOTS = 3, 10
@@ -151,3 +161,102 @@ def test_more_than_the_machine_has_in_all_is_refused_before_it_is_tried(monkeypa
         arena.allocate()
 
     assert tried == []
+
+
+@pytest.mark.shows("C7")
+def test_sizes_tell_what_goes_to_replays_states_and_the_rest():
+    arena = plan()
+
+    sizes = arena.sizes()
+
+    rows = [Rows.plan(LEARNER, WORLDS, SLOTS), Rows.plan(SCRIPTED, WORLDS, 4)]
+    assert sizes["replays"] == sum(one.bytes for one in rows)
+    assert sizes["states"] == 2 * 64  # two slots, each of which takes a line
+    assert sum(sizes.values()) == arena.bytes
+
+
+def test_reports_of_matches_are_kept_as_long_as_those_of_rounds():
+    arena = Arena.planned(WORLDS, [], {}, reports=7)
+    arena.allocate()
+
+    for number in range(1, 8):
+        arena.match_reports().write(number, number)
+
+    assert [arena.match_reports().read(number) for number in range(1, 8)] == [*range(1, 8)]
+    arena.close()
+
+
+@pytest.mark.shows("A4", "B1")
+def test_whoever_is_given_descriptors_sees_the_same_rows_and_words(arena):
+    told = json.loads(json.dumps(arena.describe(["a"])))
+    copies = {
+        name: {**one, "descriptor": os.dup(one["descriptor"])} for name, one in told.items()
+    }
+
+    there = Arena.attach(copies)
+    arena.rows("a").columns["reward"][3, 1] = 2.5
+    arena.words.store(COMMIT, 7)
+
+    assert there.rows("a").columns["reward"][3, 1] == 2.5
+    assert there.words.load(COMMIT) == 7
+    assert "rows b" not in told
+    assert "snapshot" not in told
+    there.close()
+
+
+@pytest.mark.shows("A5")
+def test_every_word_that_processes_share_lies_in_one_shared_block(arena):
+    (block,) = [b for name, b in arena._blocks.items() if name == "words"]
+
+    assert set(arena.words._cells) == set(block.arrays)
+    assert {COMMIT, GATE, SNAPSHOT, HANDED, MATCHES, "version a"} <= set(block.arrays)
+    assert {"actor beat", "worker 0 work", "worker 0 wait"} <= set(block.arrays)
+
+
+def test_an_arena_on_disk_has_one_file_per_block(tmp_path):
+    arena = plan()
+
+    arena.allocate(tmp_path / "memory")
+
+    sizes = [path.stat().st_size for path in (tmp_path / "memory").iterdir()]
+    assert sum(sizes) == arena.bytes
+    assert len(sizes) == len(arena.describe())
+    arena.close()
+
+
+@pytest.fixture
+def container(tmp_path, monkeypatch):
+    """Let this process be in a container that may use some more bytes."""
+
+    def allow(size: int) -> None:
+        limit, used = tmp_path / "max", tmp_path / "current"
+        limit.write_text(f"{1000 + size}\n")
+        used.write_text("1000\n")
+        monkeypatch.setattr(block_module, "CGROUP_LIMITS", ((str(limit), str(used)),))
+
+    return allow
+
+
+@pytest.mark.shows("E7")
+def test_the_largest_run_that_fits_is_had_and_one_byte_more_is_refused(container):
+    size = plan().bytes
+
+    container(size)
+    arena = plan()
+    arena.allocate()
+    arena.close()
+    container(size - 1)
+
+    with pytest.raises(MemoryRefused, match=r"free\): lower replay.capacity or worlds\."):
+        plan().allocate()
+
+
+@pytest.mark.shows("E7")
+def test_what_a_container_may_use_counts_if_it_is_less_than_what_is_free(
+    container, monkeypatch
+):
+    container(12345)
+    assert block_module.available() == 12345
+
+    monkeypatch.setattr(block_module, "CGROUP_LIMITS", (("/none", "/none"),))
+    assert block_module.available() > 12345

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +87,39 @@ def test_a_fence_can_be_passed_again_and_again():
 def test_an_unknown_word_is_an_error(words):
     with pytest.raises(KeyError, match="goat"):
         words.load("goat")
+
+
+def test_waiting_for_what_is_there_returns_at_once(words):
+    words.store("commit", 5)
+
+    assert words.wait("commit", 5, seconds=60)
+    assert words.wait("commit", 3, seconds=60)
+
+
+def test_waiting_ends_when_time_is_up(words):
+    words.store("commit", 5)
+
+    assert not words.wait("commit", 6, seconds=0.01)
+
+
+@pytest.mark.processes
+@pytest.mark.shows("B2")
+def test_a_store_in_another_process_wakes_whoever_waits_and_its_death_does_not_matter(
+    block, words
+):
+    child = os.fork()
+    if not child:
+        words.store("commit", 1)
+        while words.wait("gate", 1, seconds=0.1) is False:
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    until = time.monotonic() + 60
+    while not words.wait("commit", 1, seconds=10):
+        assert time.monotonic() < until
+
+    words.store("gate", 1)
+    os.waitpid(child, 0)
+
+    assert not words.wait("commit", 2, seconds=0.01)
+    words.store("commit", 2)
+    assert words.wait("commit", 2, seconds=10)

@@ -1,0 +1,185 @@
+"""Processes that die: nobody else notices, and nothing is lost."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rookery
+from rookery.crew import Crew
+from rookery.running import Session
+from rookery.supervisor.stalls import Stalls
+from rookery.training import Round
+from tests.processes.conftest import (
+    HAUNTED,
+    HUNT,
+    LINEAR,
+    SMALL,
+    events,
+    is_alive,
+    open_files,
+    run_through,
+    session_of,
+    wait_for,
+)
+
+pytestmark = pytest.mark.processes
+
+KILLS = {2: ["actor"], 4: ["actor", "worker 0"]}
+HANGS = 6
+LONG = {**HUNT, "rounds": 8, "replay.kind": "prioritised", "reward.standardise": True}
+
+
+class Disturber:
+    """Kills processes while they are in the round after a border, and lets one hang."""
+
+    def __init__(self, session: Session) -> None:
+        self._crew, self.killed, self.said = session.training.engine, [], []
+        session.say = self._hear
+
+    def __call__(self, one: Round) -> None:
+        assert isinstance(self._crew.now, Crew)
+        supervisor = self._crew.now.supervisor
+        for role in KILLS.get(one.number, []):
+            pid = wait_for(lambda role=role: self._awake(role))
+            os.kill(pid, signal.SIGKILL)
+            self.killed.append((role, pid))
+        if one.number == HANGS:
+            self._hung = wait_for(lambda: self._awake("worker 1"))
+            supervisor.stalls = Stalls(0.5)
+            os.kill(self._hung, signal.SIGSTOP)
+
+    def _awake(self, role: str) -> int | None:
+        supervisor = self._crew.now.supervisor
+        supervisor.watch()  # starts again whose time has come
+        return supervisor.processes().get(role)
+
+    def _hear(self, line: str) -> None:
+        self.said.append(line)
+        os.kill(self._hung, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Disturber]:
+    session = session_of(
+        "treasurehunt", tmp_path_factory.mktemp("runs") / "run", **LONG, workers=2
+    )
+    disturber = Disturber(session)
+    run_through(session, disturber)
+    return session, disturber
+
+
+@pytest.mark.shows("B2", "A7")
+def test_a_run_whose_processes_are_killed_ends_with_the_same_bits(
+    disturbed: tuple[Session, Disturber], alone: Callable[..., str]
+) -> None:
+    run = rookery.Run(disturbed[0].folder)
+
+    assert len(disturbed[1].killed) == 3
+    assert run.digest()["run"] == alone("treasurehunt", **LONG)
+    assert run.metrics()["round"].tolist() == [
+        number for number in range(1, 9) for _ in range(3)
+    ]
+
+
+def attempts(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return sorted((one["role"], one["attempt"]) for one in found)
+
+
+def test_every_death_and_restart_is_on_record(
+    disturbed: tuple[Session, Disturber],
+) -> None:
+    session, disturber = disturbed
+    deaths, restarts = events(session.folder, "death"), events(session.folder, "restart")
+
+    assert {(one["role"], one["pid"]) for one in deaths} == set(disturber.killed)
+    assert attempts(deaths) == [("actor", 1), ("actor", 2), ("worker 0", 1)]
+    assert attempts(restarts) == [("actor", 2), ("actor", 3), ("worker 0", 2)]
+    for death in deaths:
+        assert death["line"] == "it was killed by SIGKILL"
+        failure = json.loads((session.folder / death["file"]).read_text())
+        assert failure["pid"] == death["pid"]
+
+
+@pytest.mark.shows("C2")
+def test_a_version_that_stops_advancing_raises_an_alarm_once(
+    disturbed: tuple[Session, Disturber],
+) -> None:
+    session, disturber = disturbed
+    (alarm,) = events(session.folder, "stalled")
+
+    assert alarm["role"] == "worker 1"
+    assert alarm["pid"] == disturber._hung
+    assert "the worker 1 has finished no round for" in alarm["line"]
+    assert disturber.said == [f"warning: {alarm['line']}"]
+
+
+@pytest.mark.shows("B2", "C1")
+def test_death_in_the_middle_of_a_turn_and_between_two_agents_is_made_good(
+    alone: Callable[..., str], traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR}
+    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+
+    def lay(one: Round) -> None:
+        if one.number == 2:
+            (traps / "game-kill").touch()
+        if one.number == 4:
+            (traps / "learner-kill").touch()
+
+    run = run_through(session, lay)
+
+    died = [one["role"] for one in events(run.path, "death")]
+    assert sorted(died) == ["actor", "worker 0"]
+    assert run.digest()["run"] == alone(HAUNTED, **settings)
+
+
+def pids_of(folder: Path) -> list[int]:
+    return [one["pid"] for one in events(folder, "start") if one["role"] != "main"]
+
+
+@pytest.mark.shows("F5", "B14")
+def test_nothing_outlives_main_when_it_is_killed(tmp_path: Path) -> None:
+    words = [f"{key}={value}" for key, value in {**HUNT, "rounds": 100_000}.items()]
+    command = [sys.executable, "-m", "rookery", "train", "treasurehunt", "workers=2"]
+    names = os.listdir("/dev/shm")
+    process = subprocess.Popen(
+        [*command, *words, "--run", "mine"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    metrics = tmp_path / "mine" / "metrics.jsonl"
+    try:
+        wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") > 3)
+        pids = pids_of(tmp_path / "mine")
+        assert len([pid for pid in pids if is_alive(pid)]) == 3
+    finally:
+        process.kill()
+        process.wait()
+
+    wait_for(lambda: not any(map(is_alive, pids)), seconds=1.0)
+    assert os.listdir("/dev/shm") == names
+
+
+@pytest.mark.shows("F5")
+def test_a_run_that_ends_leaves_no_descriptor_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    session_of("treasurehunt", tmp_path / "first", **HUNT, workers=0).run(lambda one: None)
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    gc.collect()
+    before = open_files()
+
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
+    session.run(lambda one: None)
+    del session
+
+    gc.collect()
+    assert open_files() == before

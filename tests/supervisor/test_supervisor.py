@@ -1,0 +1,206 @@
+"""The supervisor's rules, with processes that only pretend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rookery.errors import GameError, RookeryError
+from rookery.memory.block import Block
+from rookery.memory.words import Words
+from rookery.supervisor import supervisor as module
+from rookery.supervisor.entry import TOLD
+from rookery.supervisor.supervisor import CannotStart, ProcessFailed, Supervisor
+
+NAMES = ["actor beat", "worker 0 beat", "snapshot", "version 0"]
+PROGRESS = {"actor": "snapshot", "worker 0": "version 0"}
+KILLED = {"kind": "death", "line": "it was killed by SIGKILL", "traceback": ""}
+
+
+class Pretended:
+    """A process that lives until the test says otherwise."""
+
+    pid = 100
+
+    def __init__(self, role: str) -> None:
+        self.role, self.is_dead, self.is_closed = role, False, False
+        Pretended.pid += 1
+        self.pid = Pretended.pid
+
+    def die(self, code: int = -9, trouble: dict[str, str] = KILLED) -> None:
+        self.is_dead, self._code, self._trouble = True, code, trouble
+
+    def code(self) -> int:
+        return self._code
+
+    def trouble(self) -> dict[str, str]:
+        return self._trouble
+
+    def kill(self) -> None:
+        self.die()
+
+    def close(self) -> None:
+        assert not self.is_closed
+        self.is_closed = True
+
+
+class Staff:
+    """A supervisor of pretended processes, and a clock that the test turns."""
+
+    def __init__(self, limit: int = 2) -> None:
+        block = Block.create(Words.plan(NAMES))
+        self.block, self.words, self.now = block, Words(block), 0.0
+        self.told: list[tuple[str, str]] = []
+        self.made: list[Pretended] = []
+        self.refuses = False
+        self.boss = Supervisor(self.launch, self.words, PROGRESS, limit, self.tell)
+
+    def launch(self, role: str) -> Any:
+        if self.refuses:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        self.made.append(Pretended(role))
+        return self.made[-1]
+
+    def tell(self, event: str, role: str, **more: Any) -> None:
+        self.told.append((event, role))
+
+    def start(self) -> None:
+        self.boss.start(["actor", "worker 0"])
+        self.boss.begun()
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.boss.watch()
+
+
+@pytest.fixture
+def staff(monkeypatch: pytest.MonkeyPatch) -> Iterator[Staff]:
+    made = Staff()
+    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    yield made
+    made.boss.close()
+    made.block.close()
+
+
+@pytest.mark.shows("F1")
+def test_a_dead_process_is_started_again_after_a_while(staff: Staff) -> None:
+    staff.start()
+    staff.made[0].die()
+
+    staff.pass_time(0)
+    assert staff.boss.processes().keys() == {"worker 0"}
+    staff.pass_time(0.2)
+
+    assert staff.boss.processes()["actor"] == staff.made[2].pid
+    assert staff.told[2:] == [("death", "actor"), ("restart", "actor")]
+    assert staff.made[0].is_closed
+
+
+@pytest.mark.shows("F1")
+def test_too_many_deaths_without_progress_end_the_run_with_the_reason(
+    staff: Staff,
+) -> None:
+    staff.start()
+
+    for dead in (0, 2):
+        staff.made[dead].die()
+        staff.pass_time(1.0)
+        staff.pass_time(1.0)
+    staff.made[3].die()
+
+    with pytest.raises(ProcessFailed, match=r"the actor died 3 times.* killed by SIGKILL"):
+        staff.boss.watch()
+
+
+def test_a_process_that_gets_on_between_deaths_may_die_often(staff: Staff) -> None:
+    staff.start()
+
+    for border in range(1, 8):
+        actor = next(one for one in reversed(staff.made) if one.role == "actor")
+        staff.words.store("snapshot", border)
+        staff.pass_time(1.0)
+        actor.die()
+        staff.pass_time(1.0)
+        staff.pass_time(1.0)
+
+    assert [event for event, _ in staff.told].count("restart") == 7
+
+
+@pytest.mark.shows("A9")
+def test_a_restart_that_the_system_refuses_is_tried_again_later(staff: Staff) -> None:
+    staff.start()
+    staff.made[0].die()
+    staff.refuses = True
+    staff.pass_time(0)
+    staff.pass_time(0.2)
+    assert "actor" not in staff.boss.processes()
+
+    staff.refuses = False
+    staff.pass_time(1.0)
+
+    assert "actor" in staff.boss.processes()
+
+
+def test_what_a_user_can_put_right_is_raised_as_what_it_is(staff: Staff) -> None:
+    staff.start()
+    staff.made[0].die(TOLD, {"kind": "GameError", "line": "no", "traceback": "…"})
+
+    with pytest.raises(GameError, match="no"):
+        staff.boss.watch()
+
+
+def test_an_error_of_another_kind_is_still_one_the_user_can_put_right(
+    staff: Staff,
+) -> None:
+    staff.start()
+    staff.made[0].die(TOLD, {"kind": "nearest", "line": "no", "traceback": "…"})
+
+    with pytest.raises(RookeryError, match="no"):
+        staff.boss.watch()
+
+
+def test_death_before_the_work_began_is_no_reason_to_try_again(staff: Staff) -> None:
+    staff.boss.start(["actor", "worker 0"])
+    staff.made[1].die()
+
+    with pytest.raises(CannotStart, match="worker 0 did not get as far as working: it was"):
+        staff.boss.watch()
+
+
+def test_when_one_is_refused_nobody_is_started(staff: Staff) -> None:
+    launch, staff.refuses = staff.launch, False
+
+    def one_only(role: str) -> Any:
+        staff.refuses = bool(staff.made)
+        return launch(role)
+
+    staff.boss._launch = one_only
+
+    with pytest.raises(CannotStart, match=r"worker 0 could not be started \(\[Errno 11\]"):
+        staff.boss.start(["actor", "worker 0"])
+
+    assert staff.made[0].is_dead
+    assert staff.made[0].is_closed
+
+
+def test_whoever_has_done_everything_is_not_started_again(staff: Staff) -> None:
+    staff.start()
+    staff.made[1].die(0)
+
+    staff.pass_time(0)
+    staff.pass_time(100)
+
+    assert staff.told[2:] == [("end", "worker 0")]
+    assert staff.boss.processes().keys() == {"actor"}
+
+
+def test_everybody_is_ready_when_all_have_given_a_sign_of_life(staff: Staff) -> None:
+    staff.boss.start(["actor", "worker 0"])
+    staff.words.note("actor beat", 1)
+    assert not staff.boss.is_ready
+
+    staff.words.note("worker 0 beat", 1)
+
+    assert staff.boss.is_ready

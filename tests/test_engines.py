@@ -1,0 +1,127 @@
+"""Whoever takes over goes on from shared memory, wherever the one before was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rookery.checkpoints import digest
+from rookery.configuring import configure
+from rookery.engines import OneProcess
+from rookery.games.guard import Guarded
+from rookery.memory.arena import GATE
+from rookery.memory.reports import Reports
+from rookery.memory.rows import Rows
+from rookery.memory.words import Words
+from rookery.training import Training
+
+SETTINGS: dict[str, Any] = {
+    "rounds": 6,
+    "turns_per_round": 8,
+    "worlds": 2,
+    "frames": 2,
+    "updates_per_round": 2,
+    "batch_size": 8,
+    "replay.warmup": 8,
+    "replay.capacity": 40,
+    "network.width": 17,
+    "game.turns": 11,
+    "workers": 0,
+}
+AGENTS = {"1": {"algorithm": "ppo"}, "2": {"network": {"width": 16}}}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "pipelined": ("treasurehunt", {"replay.kind": "prioritised", "agents": AGENTS}),
+    "sync": ("treasurehunt", {"schedule": "sync", "reward.standardise": True}),
+    "replayed": ("pettingzoo:mpe2.simple_speaker_listener_v4", {"game.turns": None}),
+}
+
+
+class Killed(BaseException):
+    """What a kill is within one process: nothing after it happens."""
+
+
+class Killer:
+    """Kills at every n-th moment at which something shared is about to change or has."""
+
+    def __init__(self, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._every, self._moments, self.kills = every, 0, 0
+        for owner, name in ((Words, "store"), (Rows, "seal"), (Reports, "write")):
+            method = getattr(owner, name)
+            monkeypatch.setattr(owner, name, self._deadly(method))
+
+    def _deadly(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(one: Any, *about: Any) -> None:
+            if about[0] == GATE:  # main's own
+                return method(one, *about)
+            self._pass()
+            method(one, *about)
+            self._pass()
+
+        return call
+
+    def _pass(self) -> None:
+        self._moments += 1
+        if self._moments % self._every == 0:
+            self.kills += 1
+            raise Killed
+
+
+def training_of(case: str) -> Training:
+    game, more = CASES[case]
+    settings = {k: v for k, v in {**SETTINGS, **more}.items() if v is not None}
+    training = Training(*configure(game, settings=settings))
+    training.publish_first()
+    return training
+
+
+def train(training: Training) -> dict[str, str]:
+    """Train with one process after the other; return every agent's digest."""
+    engine: OneProcess | None = None
+    for number in range(1, SETTINGS["rounds"] + 1):
+        training.borders.open(number - 1)
+        while not training.borders.is_complete(number):
+            try:
+                engine = engine or OneProcess(training.parts)
+                engine.advance(number)
+            except Killed:
+                engine = None
+    hashes = training.snapshot(SETTINGS["rounds"])["life/hashes"]
+    return {
+        member.id: digest(
+            training.named_state(member, SETTINGS["rounds"]), hashes[i].tobytes().hex()
+        )
+        for i, member in enumerate(training.members)
+    }
+
+
+@pytest.mark.shows("B2", "C1", "C5")
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_killed_at_every_kind_of_moment_gives_the_bits_of_one_left_alone(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet, disturbed = training_of(case), training_of(case)
+    expected = train(quiet)
+    killer = Killer(11, monkeypatch)
+
+    found = train(disturbed)
+
+    assert found == expected
+    assert killer.kills > 40
+    quiet.close()
+    disturbed.close()
+
+
+def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": "auto"})
+    can = Training(entry, config)
+    monkeypatch.setattr(Guarded, "can_snapshot", property(lambda game: False))
+    cannot = Training(entry, config)
+
+    assert can.engine.tuner is not None
+    assert cannot.engine.tuner is None
+    can.close()
+    cannot.close()
