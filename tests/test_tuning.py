@@ -23,6 +23,7 @@ from rookery.tuning import Tuner, choose
         ((0.5, 0.5, "pipelined", 2, 3, 1000), 1, "1 worker, since playing takes 500 ms"),
         ((0.1, 0.9, "sync", 2, 3, 1000), 2, "2 workers, since"),
         ((0.5, 0.5, "sync", 2, 4, 1000), 2, "2 workers, since"),
+        ((0.5, 0.5, "sync", 2, 3, 1000), 0, "too little to gain"),
         ((0.1, 0.9, "pipelined", 1, 8, 1000), 0, "one process, since there is one core"),
         ((0.9, 0.01, "pipelined", 4, 8, 1000), 0, "too little to gain"),
         ((0.1, 0.9, "pipelined", 4, 8, 5), 0, "one process, since the run is short"),
