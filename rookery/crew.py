@@ -15,7 +15,7 @@ from rookery.company import Member, updates_of
 from rookery.memory.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
 from rookery.stopping import StopFlag
 from rookery.supervisor.launcher import Child, start
-from rookery.supervisor.supervisor import Supervisor, Tell
+from rookery.supervisor.supervisor import Limits, Supervisor, Tell
 
 LOOK_SECONDS = 0.05
 """How long main waits for a border before it looks after the processes."""
@@ -46,8 +46,9 @@ class Crew:
         progress = {ACTOR: SNAPSHOT} | {
             role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
         }
-        limit = brief.config.restarts.limit
-        self.supervisor = Supervisor(self._launch, arena.words, progress, limit, tell)
+        restarts = brief.config.restarts
+        limits = Limits(restarts.limit, restarts.silence)
+        self.supervisor = Supervisor(self._launch, arena.words, progress, limits, tell)
 
     def start(self) -> None:
         """Start everybody; they load what they need, and wait to be let begin."""

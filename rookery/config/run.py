@@ -85,6 +85,12 @@ class RestartsConfig(Settings):
         le=1_000_000,
         description="Deaths of a process in a row, without progress, that end the run.",
     )
+    silence: float = Field(
+        default=60.0,
+        gt=0.0,
+        description="Seconds without a sign of life after which a process is taken to "
+        "hang and is replaced; at least ten times the longest silence so far.",
+    )
 
 
 class AgentConfig(AgentSettings):

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -16,6 +17,8 @@ ONE_THREAD = {
     name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 }
 WAIT_SECONDS = 5.0
+OPENING = '{"kind"'
+"""How a report of trouble begins."""
 
 
 class Child:
@@ -24,6 +27,8 @@ class Child:
     def __init__(self, role: str, process: subprocess.Popen[bytes], trouble: int) -> None:
         self.role, self.process, self._trouble = role, process, trouble
         self.pid = process.pid
+        self.reason = ""
+        """Why it was killed, if main did that."""
         self._pidfd = os.pidfd_open(process.pid)
 
     @property
@@ -40,20 +45,32 @@ class Child:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(WAIT_SECONDS)
 
+    def dump_stacks(self, seconds: float = 1.0) -> str:
+        """Return where it is in its code, if it still answers."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGUSR1)
+        until = time.monotonic() + seconds
+        while not (said := self._said()) and time.monotonic() < until:
+            time.sleep(0.01)
+        return said
+
+    def _said(self) -> str:
+        with os.fdopen(os.dup(self._trouble), "rb") as file:
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
     def code(self) -> int:
         """Return how it ended: its exit code, or minus the signal."""
         return self.process.wait(WAIT_SECONDS)
 
     def trouble(self) -> dict[str, Any]:
         """Return what it said went wrong; where it could not, that is said."""
-        with os.fdopen(os.dup(self._trouble), "rb") as file:
-            file.seek(0)
-            text = file.read().decode(errors="replace")
-        try:
-            found: dict[str, Any] = json.loads(text)
+        text = self._said()
+        try:  # stacks may have been dumped before it
+            found: dict[str, Any] = json.loads(text[max(0, text.find(OPENING)) :])
         except json.JSONDecodeError:
-            how = ending(self.code())
-            return {"kind": "death", "line": f"it {how}", "traceback": text}
+            line = self.reason or f"it {ending(self.code())}"
+            return {"kind": "death", "line": line, "traceback": text}
         return found
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rookery import errors
@@ -16,8 +17,11 @@ from rookery.memory.words import Words
 from rookery.supervisor.entry import TOLD
 from rookery.supervisor.launcher import Child
 from rookery.supervisor.restarts import Restarts
+from rookery.supervisor.silence import Silence
 from rookery.supervisor.stalls import Stalls
 
+LOADING_SECONDS = 300.0
+"""A process gives its first sign of life when it has loaded what it needs."""
 Launch = Callable[[str], Child]
 """Starts the process of a role."""
 Tell = Callable[..., None]
@@ -34,6 +38,16 @@ class CannotStart(RookeryError):
     """The system gives no processes, or they do not live long enough to work."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How much is too much."""
+
+    deaths: int
+    """In a row, without progress."""
+    silence: float
+    """Seconds without a sign of life, at least."""
+
+
 class Supervisor:
     """The living processes of a run, by role."""
 
@@ -42,7 +56,7 @@ class Supervisor:
         launch: Launch,
         words: Words,
         progress: Mapping[str, str],
-        limit: int,
+        limits: Limits,
         tell: Tell,
     ) -> None:
         """Args are functions and names, so that any kind of process can be supervised.
@@ -51,12 +65,13 @@ class Supervisor:
             launch: starts the process of a role.
             words: where processes say how they are.
             progress: role to the word that grows as it gets on.
-            limit: deaths in a row, after which the run ends.
+            limits: how much dying and silence is too much.
             tell: called with every event.
         """
         self._launch, self._words, self._tell = launch, words, tell
         self._progress = dict(progress)
-        self._restarts = Restarts(limit)
+        self._restarts, self._silence = Restarts(limits.deaths), Silence(limits.silence)
+        self._loading = Silence(max(limits.silence, LOADING_SECONDS))
         self._children: dict[str, Child] = {}
         self._due: dict[str, float] = {}
         """When a role that died is started again."""
@@ -93,6 +108,7 @@ class Supervisor:
             ProcessFailed: if one died too often, or said that it is of no use.
             CannotStart: if one died before the work began.
         """
+        self._end_the_silent()
         for role, child in list(self._children.items()):
             if child.is_dead:
                 self._bury(role, child)
@@ -106,6 +122,21 @@ class Supervisor:
             except OSError as error:  # the system may have more to give later
                 self._put_off(role, f"it could not be started again ({error})")
 
+    def _end_the_silent(self) -> None:
+        """Kill who hangs, and let it be restarted like anybody else who died."""
+        if not self._has_begun:
+            return
+        beats = {role: self._words.load(f"{role} beat") for role in self._children}
+        working = {role: beat for role, beat in beats.items() if beat > 0}
+        loading = {role: beat for role, beat in beats.items() if beat == 0}
+        silent = self._silence.look(working) | self._loading.look(loading)
+        for role, seconds in silent.items():
+            child = self._children[role]
+            stacks = child.dump_stacks()
+            child.kill()
+            child.reason = f"it gave no sign of life for {seconds:.0f} s"
+            self._tell("silent", role, pid=child.pid, line=child.reason, stacks=stacks)
+
     def look_for_stalls(self) -> None:
         """Tell who has stopped getting on, once."""
         roles = [*self._children, *self._due]
@@ -118,6 +149,8 @@ class Supervisor:
 
     def _begin(self, role: str, event: str) -> None:
         self._words.note(f"{role} beat", 0)
+        self._silence.forget(role)
+        self._loading.forget(role)
         self._reached[role] = self._words.load(self._progress[role])
         child = self._children[role] = self._launch(role)
         attempt = self._restarts.record(role).attempt

@@ -123,6 +123,27 @@ def test_a_version_that_stops_advancing_raises_an_alarm_once(
     assert disturber.said == [f"warning: {alarm['line']}"]
 
 
+@pytest.mark.shows("F3")
+def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
+    tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    patience = {"restarts.silence": 2.0, "workers": 1}
+    session = session_of("treasurehunt", tmp_path / "run", **LONG, **patience)
+
+    def hang(one: Round) -> None:
+        if one.number == 3:
+            crew = session.training.engine.now
+            assert isinstance(crew, Crew)
+            os.kill(crew.supervisor.processes()["actor"], signal.SIGSTOP)
+
+    run_through(session, hang)
+
+    actor = [e for e in events(session.folder) if e["role"] == "actor"]
+    assert [e["event"] for e in actor] == ["start", "silent", "death", "restart", "end"]
+    assert "no sign of life for" in actor[2]["line"]
+    assert rookery.Run(session.folder).digest()["run"] == alone("treasurehunt", **LONG)
+
+
 @pytest.mark.shows("B2", "C1")
 def test_death_in_the_middle_of_a_turn_and_between_two_agents_is_made_good(
     alone: Callable[..., str], traps: Path, tmp_path: Path

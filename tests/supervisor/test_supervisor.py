@@ -12,7 +12,7 @@ from rookery.memory.block import Block
 from rookery.memory.words import Words
 from rookery.supervisor import supervisor as module
 from rookery.supervisor.entry import TOLD
-from rookery.supervisor.supervisor import CannotStart, ProcessFailed, Supervisor
+from rookery.supervisor.supervisor import CannotStart, Limits, ProcessFailed, Supervisor
 
 NAMES = ["actor beat", "worker 0 beat", "snapshot", "version 0"]
 PROGRESS = {"actor": "snapshot", "worker 0": "version 0"}
@@ -41,6 +41,9 @@ class Pretended:
     def kill(self) -> None:
         self.die()
 
+    def dump_stacks(self) -> str:
+        return "where it was"
+
     def close(self) -> None:
         assert not self.is_closed
         self.is_closed = True
@@ -55,7 +58,9 @@ class Staff:
         self.told: list[tuple[str, str]] = []
         self.made: list[Pretended] = []
         self.refuses = False
-        self.boss = Supervisor(self.launch, self.words, PROGRESS, limit, self.tell)
+        self.boss = Supervisor(
+            self.launch, self.words, PROGRESS, Limits(limit, 50.0), self.tell
+        )
 
     def launch(self, role: str) -> Any:
         if self.refuses:
@@ -204,3 +209,23 @@ def test_everybody_is_ready_when_all_have_given_a_sign_of_life(staff: Staff) -> 
     staff.words.note("worker 0 beat", 1)
 
     assert staff.boss.is_ready
+
+
+@pytest.mark.shows("F3")
+def test_a_process_that_gives_no_sign_of_life_is_ended_and_started_again(
+    staff: Staff,
+) -> None:
+    staff.start()
+    for second in range(1, 50):
+        staff.words.note("actor beat", 1)
+        staff.words.note("worker 0 beat", second)
+        staff.pass_time(1.0)
+    assert ("silent", "actor") not in staff.told
+
+    for second in range(50, 55):
+        staff.words.note("worker 0 beat", second)
+        staff.pass_time(1.0)
+
+    events = [event for event, role in staff.told if role == "actor"]
+    assert events == ["start", "silent", "death", "restart"]
+    assert ("silent", "worker 0") not in staff.told
