@@ -45,7 +45,8 @@ class Session:
             raise
         self.done = self.training.border or 0
         """The last round that is complete."""
-        self._saved, self._saved_at = self.done, time.monotonic()
+        self._begun = self._saved = self.done
+        self._saved_at = time.monotonic()
         self._evaluated = set(self.log.evaluated())
 
     def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
@@ -95,8 +96,9 @@ class Session:
         """End every process, keep what was learned, and let go of everything."""
         self.training.engine.close()
         self._record_matches(self.training.new_matches())
-        if self.done > self._saved:
+        if self.done > self._begun:
             self._save_weights(self.done)
+        if self.done > self._saved:
             self._save_checkpoint(self.done)
         self.log.event("end", round=self.done)
         self.log.close()
