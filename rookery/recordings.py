@@ -18,9 +18,7 @@ from safetensors.numpy import save_file
 from rookery.errors import ConfigError
 from rookery.games.base import Game
 from rookery.games.episodes import Episode
-from rookery.games.gridworld.tiles import AGENT_COLOURS
 from rookery.games.table import Turn
-from rookery.pictures import with_scores, write_gif
 from rookery.specs import Array
 
 FRAMES = "frames"
@@ -76,6 +74,9 @@ class Recording:
         """Return its frames with a strip that names players and scores."""
         if FRAMES not in self.arrays:
             raise ConfigError("this recording has no pictures: play it with film=1.")
+        # Here, as Pillow takes time to load and most processes of a run never draw.
+        from rookery.pictures import with_scores
+
         totals = self.arrays.get("scores", self.arrays["rewards"]).cumsum(axis=0)
         return [
             with_scores(frame, self._scores(totals[i]), f"turn {i + 1}")
@@ -83,6 +84,8 @@ class Recording:
         ]
 
     def _scores(self, totals: Array) -> list[tuple[str, tuple[int, int, int], str]]:
+        from rookery.games.gridworld.tiles import AGENT_COLOURS
+
         return [
             (f"{name} {player}", AGENT_COLOURS[i % len(AGENT_COLOURS)], f"{total:g}")
             for i, (name, player, total) in enumerate(
@@ -92,6 +95,8 @@ class Recording:
 
     def write_gif(self, path: str | Path, milliseconds: int = 120) -> None:
         """Write the episode as a GIF."""
+        from rookery.pictures import write_gif
+
         write_gif(Path(path), self.film(), milliseconds)
 
 

@@ -159,7 +159,9 @@ def print_report(console: Console, report: Report) -> None:
     figures.add_column("value", justify="right", style="bold")
     figures.add_column("", style="dim")
     for name, figure in report.figures.items():
-        figures.add_row(name, f"{figure['value']:,.0f}", figure["unit"])
+        value = figure["value"]
+        shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        figures.add_row(name, shown, figure["unit"])
     if report.ratios:
         console.print(ratios)
         console.print()

@@ -8,7 +8,7 @@ import numpy as np
 
 from rookery.errors import ConfigError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.games.gridworld import drawing, upkeep
+from rookery.games.gridworld import upkeep
 from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.rules import GridGame
 from rookery.games.gridworld.vision import Vision
@@ -208,8 +208,13 @@ class GridEngine(Game):
 
     def show(self, world: int = 0) -> str:
         """Return one world as text, agents by their numbers."""
-        return drawing.text(self.world, world)
+        from rookery.games.gridworld.drawing import text
+
+        return text(self.world, world)
 
     def render(self, world: int = 0, size: int = 32) -> Array:
         """Return a picture of one world, `size` pixels per cell."""
-        return drawing.draw(self.world, world, size)
+        # Here, as Pillow takes time to load and most processes of a run never draw.
+        from rookery.games.gridworld.drawing import draw
+
+        return draw(self.world, world, size)
