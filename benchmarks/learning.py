@@ -129,9 +129,10 @@ def read_finished(path: Path) -> dict[Job, dict[str, Any]]:
     """Return the lines of runs that are finished."""
     if not path.exists():
         return {}
-    # A line that was cut off by a crash has no end, and is run again.
-    whole = [x for x in path.read_text("utf-8").splitlines(keepends=True) if x[-1] == "\n"]
-    lines = [json.loads(line) for line in whole]
+    every = path.read_text("utf-8").splitlines(keepends=True)
+    lines = [json.loads(line) for line in every if line[-1] == "\n"]
+    if len(lines) < len(every):  # a crash cut the last off; the next must not join it
+        path.write_text("".join(every[:-1]), "utf-8")
     names = [field.name for field in fields(Job)]
     return {Job(**{name: line[name] for name in names}): line for line in lines}
 
@@ -140,8 +141,7 @@ def run_all(parts: Mapping[str, Sizes], path: Path, until: float) -> dict[Job, A
     """Run what is not finished, until the time is up; return all that is."""
     finished = read_finished(path)
     todo = [batch for part, sizes in parts.items() for batch in batches(part, sizes)]
-    left = [[job for job in batch if job not in finished] for batch in todo]
-    left = [batch for batch in left if batch]
+    left = [b for batch in todo if (b := [job for job in batch if job not in finished])]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool, path.open("a") as lines:
         for number, batch in enumerate(left, 1):
             if time.monotonic() > until:

@@ -68,7 +68,7 @@ def test_startup_compares_a_crew_with_bare_processes(
         "2 processes: crew / import torch, processor time",
         "worker: all imports / those of torch",
     }
-    assert "worker: importing rookery" in found["figures"]
+    assert any("worker: importing" in name for name in found["figures"])
 
 
 def test_waiting_compares_other_ways_with_the_futex(

@@ -70,9 +70,11 @@ def test_only_seeds_that_every_schedule_has_finished_count(script: ModuleType) -
 def test_a_line_that_was_cut_off_is_run_again(script: ModuleType, tmp_path: Path) -> None:
     job = script.Job("hunt", "sync", 0, 1, 1)
     path = tmp_path / "runs.jsonl"
-    path.write_text(json.dumps({**asdict(job), "score": 1.0}) + '\n{"part": "hu')
+    whole = json.dumps({**asdict(job), "score": 1.0}) + "\n"
+    path.write_text(whole + '{"part": "hu')
 
     assert list(script.read_finished(path)) == [job]
+    assert path.read_text() == whole
 
 
 def test_agents_that_score_much_less_do_not_hold(script: ModuleType) -> None:
