@@ -23,7 +23,7 @@ from rookery.monitoring.terminal import Progress
 from rookery.playing import Match, Seat, lineup, play_match
 from rookery.running import Session
 from rookery.runs import Run, resumed_config, unnamed_code
-from rookery.seeds import parse_seeds, train_seeds
+from rookery.seeds import parse_seeds, resume_seeds, train_seeds
 from rookery.stopping import StopFlag, Stopped
 
 out = Console()
@@ -83,7 +83,14 @@ def resume(
     algorithms: Sequence[str],
     as_json: bool,
 ) -> None:
-    """Go on with a run from where it ended."""
+    """Go on with a run, or with all seeds of one, from where it ended."""
+    if seeds_of(path):
+        code = [f"--algorithm={name}" for name in algorithms]
+        code += [f"--game={game}"] if game else []
+        summary = resume_seeds(err, path, words, code)
+        if as_json:
+            print(json.dumps(summary, indent=2))
+        return
     run = Run(path, game, algorithms)
     _ = run.members  # all mistakes are told before the start
     config = resumed_config(run, words)

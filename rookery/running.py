@@ -103,8 +103,10 @@ class Session:
         self.log.event("end", round=self.done)
         self.log.close()
         self.training.close()
-        if self.done == self.config.rounds:
-            shutil.rmtree(self.folder / MEMORY, ignore_errors=True)
+        if self.done == self.config.rounds and (self.folder / MEMORY).exists():
+            # Gone at once: half of it could not be gone on from.
+            old = (self.folder / MEMORY).rename(self.folder / f".{MEMORY}")
+            shutil.rmtree(old, ignore_errors=True)
         self._lock.close()
 
     # Writing down.

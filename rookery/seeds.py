@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from rich.console import Console
 
 from rookery.configuring import configure
 from rookery.errors import ConfigError, RookeryError
-from rookery.folders import new_run
+from rookery.folders import new_run, seeds_of
+from rookery.tuning import cores
 
 LIMIT = 10_000
 POLL_SECONDS = 0.2
@@ -48,34 +48,63 @@ def train_seeds(
     seeds: Sequence[int],
 ) -> dict[str, Any]:
     """Train every seed, as many at a time as there are cores; return their summaries."""
-    entry, _ = configure(game, words, config_file)  # all mistakes are told before the start
+    # All mistakes are told before the start.
+    entry, chosen = configure(game, words, config_file)
     parent = new_run(folder, entry.name)
     config = ["--config", str(config_file)] if config_file else []
     named = [game] if game else []
-    waiting = [
-        [*named, *words, f"seed={seed}", *config, "--run", str(parent / f"seed-{seed}")]
-        for seed in seeds
-    ]
+    # Side by side, seeds fill the cores best with one process each.
+    alone = ["workers=0"] if chosen.workers == "auto" else []
+    commands = {}
+    for seed in seeds:
+        where = ["--run", str(parent / f"seed-{seed}")]
+        commands[seed] = ["train", *named, *words, f"seed={seed}", *alone, *config, *where]
+    found = _run_all(console, commands, _at_a_time(chosen.workers))
+    return {"run": str(parent), "seeds": found}
+
+
+def resume_seeds(
+    console: Console, path: Path, words: Sequence[str], code: Sequence[str]
+) -> dict[str, Any]:
+    """Go on with every seed that is not finished; return their summaries."""
+    folders = {int(one.name.removeprefix("seed-")): one for one in seeds_of(path)}
+    commands = {
+        seed: ["resume", str(folder), *words, *code] for seed, folder in folders.items()
+    }
+    return {"run": str(path), "seeds": _run_all(console, commands, _at_a_time("auto"))}
+
+
+def _at_a_time(workers: str | int) -> int:
+    """Return how many runs fill the cores."""
+    each = 1 if isinstance(workers, str) else workers + 1
+    return max(1, cores() // each)
+
+
+def _run_all(
+    console: Console, commands: Mapping[int, list[str]], at_a_time: int
+) -> dict[str, Any]:
+    """Run a command for every seed, some at a time; return what each printed."""
+    waiting = dict(commands)
     running: dict[int, subprocess.Popen[str]] = {}
     found: dict[str, Any] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < (os.cpu_count() or 1):
-                seed = seeds[len(seeds) - len(waiting)]
-                running[seed] = _start(waiting.pop(0))
+            while waiting and len(running) < at_a_time:
+                seed = next(iter(waiting))
+                running[seed] = _start(waiting.pop(seed))
             for seed in [s for s, process in running.items() if process.poll() is not None]:
                 found[str(seed)] = _finish(seed, running.pop(seed))
-                console.print(f"seed {seed} is done ({len(found)} of {len(seeds)})")
+                console.print(f"seed {seed} is done ({len(found)} of {len(commands)})")
             time.sleep(POLL_SECONDS)
     finally:
         for process in running.values():
             process.kill()
             process.wait()
-    return {"run": str(parent), "seeds": found}
+    return found
 
 
 def _start(words: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rookery", "train", *words, "--json"]
+    command = [sys.executable, "-m", "rookery", *words, "--json"]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -6,6 +6,7 @@ the same networks. Processes stay alive between measurements, and contenders tak
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -208,9 +209,11 @@ def _shares(report: Report, case: Case, sizes: Sizes, updates: int) -> None:
         spent = {kind: (kinds[kind] - before[role][kind]) / 1e9 for kind in kinds}
         doing = "playing" if role == ACTOR else "learning"
         shown = {doing: spent["work"] / elapsed, "waiting": spent["wait"] / elapsed}
-        shown["protocol calls"] = spent["protocol"] / max(spent["work"], 1e-9)
         for kind, part in shown.items():
-            report.figure(f"{case.name}: {role}: {kind}", 100 * part, "% of its time")
+            report.figure(f"{case.name}: {role}: {kind}", 100 * part, "% of the time")
+        protocol = 100 * spent["protocol"] / max(spent["processor"], 1e-9)
+        name = f"{case.name}: {role}: protocol calls"
+        report.figure(name, protocol, "% of its processor time")
     _memory(report, case, rounds)
     rounds.close()
 
@@ -218,8 +221,18 @@ def _shares(report: Report, case: Case, sizes: Sizes, updates: int) -> None:
 def _times(rounds: Rounds) -> dict[str, dict[str, int]]:
     words, crew = rounds.training.arena.words, rounds.training.engine.now
     assert isinstance(crew, Crew)
-    roles = crew.supervisor.processes()
-    return {role: {kind: words.load(f"{role} {kind}") for kind in KINDS} for role in roles}
+    return {
+        role: {kind: words.load(f"{role} {kind}") for kind in KINDS}
+        | {"processor": processor_time(pid)}
+        for role, pid in crew.supervisor.processes().items()
+    }
+
+
+def processor_time(pid: int) -> int:
+    """Return the nanoseconds that a process has computed."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def _memory(report: Report, case: Case, rounds: Rounds) -> None:

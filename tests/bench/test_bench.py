@@ -12,9 +12,9 @@ import torch
 
 from rookery.algorithms.base import AgentPlan
 from rookery.algorithms.iqn import IqnRule
-from rookery.bench import collect, update
+from rookery.bench import collect, speedup, update
 from rookery.bench.measure import alternate, bench_names
-from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch
+from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch, PlainLoop
 from rookery.config.agent import AgentSettings
 from rookery.learner import reader_of
 from rookery.memory.replay import ReplayReader
@@ -229,6 +229,56 @@ def test_updating_is_compared_with_a_plain_loop_and_with_matrix_products() -> No
     }
     assert all(ratio > 0 for ratio in report.ratios.values())
     assert report.to_json()["figures"][f"{name}, noisy: product 24 × 10 × 10"]["value"] > 0
+
+
+SPEED = speedup.Sizes(
+    (
+        speedup.Case("even", 1, 2, 16, 2, 2, share=1.0),
+        speedup.Case("demo", 2, 2, 16, 2, 2, share=None, plain=True),
+    ),
+    turns=6,
+    seconds=0.1,
+    repeats=1,
+)
+
+
+@pytest.mark.shows("E3")
+@pytest.mark.timeout(300)
+def test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work() -> None:
+    report = speedup.run(lambda _: None, SPEED)
+
+    for name in ("sync", "pipelined", "async"):
+        assert report.ratios[f"demo: {name}, 2 workers / workers=0"] > 0
+        assert report.figures[f"even: {name}, share of the limit"]["value"] > 0
+    assert report.ratios["demo: pipelined / plain loop"] > 0
+    for role, doing in (("actor", "playing"), ("worker 0", "learning")):
+        for kind in (doing, "waiting", "protocol calls"):
+            assert report.figures[f"demo: {role}: {kind}"]["value"] >= 0
+        assert report.figures[f"demo: {role}: memory (PSS)"]["value"] > 10
+
+
+def test_a_round_of_the_plain_loop_is_as_many_turns_and_updates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = {"turns": 0, "updates": 0}
+    play, learn = PlainLoop.play, PlainAgent.learn
+
+    def played(loop: PlainLoop, turns: int) -> None:
+        done["turns"] += turns
+        play(loop, turns)
+
+    def learned(agent: PlainAgent) -> float:
+        done["updates"] += 1
+        return learn(agent)
+
+    monkeypatch.setattr(PlainLoop, "play", played)
+    monkeypatch.setattr(PlainAgent, "learn", learned)
+    work = speedup._plain(SPEED.cases[1], SPEED, updates=3)
+    done["turns"] = 0
+
+    work()
+
+    assert done == {"turns": 6 * 2, "updates": 3 * 2}  # worlds, agents
 
 
 def read(lived: update.Experience, settings: AgentSettings) -> ReplayReader:

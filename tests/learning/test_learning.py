@@ -19,25 +19,38 @@ COMPANIES = {
 }
 
 
+QUICK = {
+    "rounds": 60,
+    "turns_per_round": 30,
+    "game": {"agents": 2, "turns": 30},
+    "network": {"width": 32},
+    "frames": 1,
+    "learning_rate": 2e-3,
+    "epsilon": {"steps": 10_000},
+    "replay": {"warmup": 500},
+}
+
+
+def solves(run: rookery.Run) -> bool:
+    """Whether trained agents play the best game there is, in every episode."""
+    match = rookery.play(CORRIDORS, run.players(), episodes=16, agents=2, turns=30)
+    return bool(np.allclose(match.returns, BEST, atol=1e-6))
+
+
 @pytest.mark.parametrize("company", COMPANIES.values(), ids=COMPANIES.keys())
 def test_two_agents_reach_the_known_optimum(company: dict, tmp_path: Path) -> None:
-    run = rookery.train(
-        CORRIDORS,
-        run=tmp_path / "run",
-        rounds=60,
-        turns_per_round=30,
-        game={"agents": 2, "turns": 30},
-        network={"width": 32},
-        frames=1,
-        learning_rate=2e-3,
-        epsilon={"steps": 10_000},
-        replay={"warmup": 500},
-        **company,
-    )
+    run = rookery.train(CORRIDORS, run=tmp_path / "run", workers=0, **QUICK, **company)
 
-    match = rookery.play(CORRIDORS, run.players(), episodes=16, agents=2, turns=30)
+    assert solves(run)
 
-    assert match.returns == pytest.approx(np.full((16, 2), BEST), abs=1e-6)
+
+@pytest.mark.shows("D1")
+@pytest.mark.parametrize("schedule", ["sync", "pipelined", "async"])
+def test_several_processes_learn_what_one_does(schedule: str, tmp_path: Path) -> None:
+    about = {"workers": 2, "schedule": schedule}
+    run = rookery.train(CORRIDORS, run=tmp_path / "run", **about, **QUICK)
+
+    assert solves(run)
 
 
 def test_independent_learners_defect_in_the_prisoners_dilemma(tmp_path: Path) -> None:
