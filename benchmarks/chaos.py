@@ -140,7 +140,8 @@ def torment(folder: Path, rounds: int, kills: int, stops: int, seed: int) -> Acc
             account.hangs += 1
             os.killpg(process.pid, signal.SIGKILL)
             break
-        if account.kills < kills or account.stops < stops:
+        # Before the first round, deaths are a reason to go on in one process.
+        if rounds_of(folder) and (account.kills < kills or account.stops < stops):
             disturb(folder, chance, account, stops)
     account.seconds = time.monotonic() - began
     return audited(folder, rounds, account)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 @pytest.mark.shows("F1", "F2", "B2")
 def test_forty_kills_of_actor_and_workers_change_not_one_bit(tmp_path: Path) -> None:
     out = tmp_path / "chaos.json"
-    words = ["--kills", "40", "--stops", "1", "--mains", "0", "--rounds", "40"]
+    words = ["--kills", "40", "--stops", "1", "--mains", "0", "--rounds", "100"]
 
     done = subprocess.run(
         [sys.executable, str(CHAOS), "--out", str(out), *words],
