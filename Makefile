@@ -2,7 +2,7 @@
 #   make test     install, check, run the tests
 #   make check    format, lint, types, import rules, spelling
 #   make format   put the code into shape
-#   make demo     three agents learn to hunt treasure, in about 90 seconds
+#   make demo     three agents learn to hunt treasure, in about a minute
 #   make clean    remove caches and build leftovers (.venv and runs stay)
 
 PYTHON ?= python3
