@@ -6,7 +6,8 @@ depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rookery.borders import Borders
@@ -18,9 +19,7 @@ from rookery.supervisor.launcher import Child, start
 from rookery.supervisor.supervisor import Limits, Supervisor, Tell
 
 LOOK_SECONDS = 0.05
-"""How long main waits for a border before it looks after the processes."""
-NEVER = 2**62
-"""A value that no word reaches: waiting for it is a short sleep."""
+"""How long main waits for anything before it looks after the processes."""
 
 
 class Crew:
@@ -42,7 +41,7 @@ class Crew:
         hosted = share_out(members, workers)
         self.hosted = {worker_name(i): agents for i, agents in enumerate(hosted)}
         self._members = members
-        self._hand_over: Callable[[], None] | None = self._hand
+        self._is_handed_over = False
         progress = {ACTOR: SNAPSHOT} | {
             role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
         }
@@ -66,7 +65,7 @@ class Crew:
 
     def advance(self, number: int) -> None:
         """See that round `number` is played and learned."""
-        if self._hand_over is not None:
+        if not self._is_handed_over:
             self._hand_over()
         while not self._borders.wait_a_little(number, LOOK_SECONDS):
             self._stop.check()
@@ -77,21 +76,21 @@ class Crew:
         """Wait until all have done what they may, so that all are at one border."""
         self.advance(self._borders.last_allowed)
 
-    def _hand(self) -> None:
+    def _hand_over(self) -> None:
         """Wait until everybody is ready, and let them begin."""
         while not self.is_ready:
             self._stop.check()
-            self._arena.words.wait(f"{ACTOR} beat", NEVER, LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
         self.supervisor.begun()
         self._arena.words.store(HANDED, self._brief.generation)
-        self._hand_over = None
+        self._is_handed_over = True
 
     def finish(self) -> None:
         """Wait until the actor has played the last matches and left."""
         while ACTOR in self.supervisor.processes():
             self._stop.check()
             self.supervisor.watch()
-            self._arena.words.wait(f"{ACTOR} beat", NEVER, LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
         """End everybody."""

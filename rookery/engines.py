@@ -19,7 +19,7 @@ from rookery.memory.arena import Arena
 from rookery.staging import Stage
 from rookery.stopping import StopFlag
 from rookery.supervisor.supervisor import CannotStart, Tell
-from rookery.tuning import Tuner
+from rookery.tuning import Tuner, in_words
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,7 @@ class Engine:
                 crew.start()
                 return crew
             except CannotStart as error:
-                left = _count(fewer - 1)
-                self._say(f"{error}; the run goes on with {left}.")
+                self._say(f"{error}; the run goes on with {in_words(fewer - 1)}.")
         return None
 
     def _replace(self, make: Callable[[], OneProcess | Crew]) -> None:
@@ -181,9 +180,3 @@ class Engine:
         for one in (self.now, self._coming):
             if one is not None:
                 one.close()
-
-
-def _count(workers: int) -> str:
-    if not workers:
-        return "one process"
-    return f"{workers} worker{'s' if workers > 1 else ''}"

@@ -188,8 +188,9 @@ class Session:
 
     def _save_checkpoint(self, number: int) -> None:
         folder = self.folder / CHECKPOINTS
-        files = files_of(self.training, number)
-        save_checkpoint(folder, number, files, about(self.training, files))
+        border = self.training.border_to_save(number)
+        files = files_of(self.training, border)
+        save_checkpoint(folder, border, files, about(self.training, files))
         self._saved, self._saved_at = number, time.monotonic()
         self.log.event("checkpoint", round=number)
         for old in checkpoints_in(folder)[self.config.checkpoints.keep :]:

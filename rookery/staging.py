@@ -14,6 +14,7 @@ from rookery.config.run import Config
 from rookery.games.base import Game
 from rookery.games.catalog import Entry, find
 from rookery.games.guard import Guarded
+from rookery.hosting import borders_of
 from rookery.matches import Matches
 from rookery.memory.arena import Arena
 from rookery.memory.status import Status
@@ -112,8 +113,7 @@ def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
     status = Status(arena.words, brief.role)
     if brief.timed:
         time_protocol(status)
-    learning = [member.id for member in members if member.learns]
-    borders = Borders(brief.config, arena.words, learning, status)
+    borders = borders_of(brief, members, arena, status)
     stage = Stage(entry, brief, members, arena, borders, status)
     status.beat()
     borders.await_begin(brief.generation)

@@ -27,7 +27,7 @@ def _keep_freed_memory() -> None:
     """Let malloc keep what is freed, where it can be told to.
 
     An update makes and drops temporaries of some megabytes. Given back to the system,
-    each would come back as pages that are cleared one by one: up to a sixth of the time.
+    each would come back as pages that are cleared one by one, which costs time.
     """
     if sys.platform != "linux":
         return

@@ -244,6 +244,13 @@ class Training:
             return dict(snapshots.read(border))
         return snapshots.newest(snapshots.names)[1]
 
+    def border_to_save(self, recorded: int) -> int:
+        """Return the border that a checkpoint is of.
+
+        In async the actor may be ahead of what is recorded; rows go up to its snapshot.
+        """
+        return recorded if self._is_exact else self.arena.snapshots().version
+
     @property
     def _is_exact(self) -> bool:
         return self.config.schedule != "async"

@@ -97,9 +97,15 @@ def choose(
         return Choice(0, f"{AUTO} one process, since {times}: too little to gain")
     if rounds_left * (alone - fastest) < START_SECONDS:
         return Choice(0, f"{AUTO} one process, since the run is short and {times}")
-    many = f"{best} worker{'s' if best > 1 else ''}"
     hoped = f"side by side on {cores} cores a round should take {1e3 * fastest:.0f} ms"
-    return Choice(best, f"{AUTO} {many}, since {times}; {hoped}")
+    return Choice(best, f"{AUTO} {in_words(best)}, since {times}; {hoped}")
+
+
+def in_words(workers: int) -> str:
+    """Return a number of workers as one would say it."""
+    if not workers:
+        return "one process"
+    return f"{workers} worker{'s' if workers > 1 else ''}"
 
 
 def expected_seconds(

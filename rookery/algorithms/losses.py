@@ -58,7 +58,7 @@ def quantile_huber(
 
 
 class _QuantileHuber(torch.autograd.Function):
-    """The loss with its gradient by hand: autograd's takes four times as many steps."""
+    """The loss with its gradient by hand: autograd's takes more steps."""
 
     @staticmethod
     def forward(

@@ -7,14 +7,13 @@ grows with how long it has been before.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from rookery.supervisor.looks import Looks
+
 TIMES_LONGEST = 10.0
 """How many times the longest silence so far is still no reason to worry."""
-LONGEST_LOOK = 1.0
-"""From one look to the next no more is counted: main may have been paused itself."""
 
 
 @dataclass
@@ -30,9 +29,7 @@ class Silence:
     def __init__(
         self, least_seconds: float, clock: Callable[[], float] | None = None
     ) -> None:
-        self._least = least_seconds
-        self._clock = clock or (lambda: time.monotonic())
-        self._last = self._clock()
+        self._least, self._looks = least_seconds, Looks(clock)
         self._heard: dict[str, _Heard] = {}
 
     def look(self, beats: Mapping[str, int]) -> dict[str, float]:
@@ -41,8 +38,7 @@ class Silence:
         Args:
             beats: role to its count of signs of life.
         """
-        now = self._clock()
-        passed, self._last = min(max(now - self._last, 0.0), LONGEST_LOOK), now
+        passed = self._looks.passed()
         for role, beat in beats.items():
             self._take_in(role, beat, passed)
         return {role: self._heard[role].silent for role in beats if self._is_silent(role)}

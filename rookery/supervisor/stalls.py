@@ -6,15 +6,14 @@ stand still, so only those who are furthest behind are named.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from rookery.supervisor.looks import Looks
 
 LEAST_SECONDS = 30.0
 TIMES_SLOWEST = 10.0
 """How many of the slowest rounds so far may pass without one."""
-LONGEST_LOOK = 1.0
-"""From one look to the next no more is counted: main may have been busy itself."""
 
 
 @dataclass
@@ -46,10 +45,9 @@ class Stalls:
     def __init__(
         self,
         least_seconds: float = LEAST_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self._least, self._clock = least_seconds, clock
-        self._last = clock()
+        self._least, self._looks = least_seconds, Looks(clock)
         self._roles: dict[str, _Standing] = {}
         self._slowest = 0.0
 
@@ -59,8 +57,7 @@ class Stalls:
         Args:
             reached: role to its word that grows by one per round.
         """
-        now = self._clock()
-        passed, self._last = min(now - self._last, LONGEST_LOOK), now
+        passed = self._looks.passed()
         for role, value in reached.items():
             self._take_in(role, value, passed)
         behind = min(reached.values(), default=0)

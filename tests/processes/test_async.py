@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import rookery
+from rookery.stopping import Stopped
 from rookery.training import Round
 from tests.processes.conftest import HUNT, events, run_through, session_of
 
@@ -83,3 +84,23 @@ def test_in_async_every_evaluation_is_recorded_once(run: rookery.Run) -> None:
 
     greedy = found[(found["players"] == "greedy") & (found["agent"] == "0")]
     assert greedy["round"].tolist() == list(range(1, ROUNDS + 1))
+
+
+def test_in_async_a_run_that_was_stopped_goes_on_from_where_its_actor_was(
+    tmp_path: Path,
+) -> None:
+    session = session_of("treasurehunt", tmp_path / "run", **SETTINGS, workers=2)
+
+    def stop(one: Round) -> None:
+        if one.number == 10:
+            session.training.parts.stop.signal = signal.SIGINT
+
+    with pytest.raises(Stopped):
+        session.run(stop)
+
+    run = rookery.resume(session.folder)
+
+    rounds = run.metrics()["round"].unique().tolist()
+    assert rounds[-1] == ROUNDS
+    assert rounds == sorted(rounds)
+    assert (run.metrics().query("round == @ROUNDS")["usable_steps"] > 0).all()
