@@ -37,12 +37,9 @@ class Learner:
         stop: StopFlag | None = None,
         status: Status | None = None,
     ) -> None:
-        self._borders, self._turns = borders, turns_per_round
+        self._borders = borders
         self._stop, self._status = stop or StopFlag(), status or Status()
-        self._groups = [
-            _Group(members, arena, seed, turns_per_round, self._status)
-            for members in groups
-        ]
+        self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
 
     def begin(self) -> int:
         """Take every agent's newest state; return the round that all have finished."""
@@ -62,16 +59,11 @@ class _Group:
     """Agents that are trained as one computation."""
 
     def __init__(
-        self,
-        members: Sequence[Member],
-        arena: Arena,
-        seed: int,
-        turns: int,
-        status: Status,
+        self, members: Sequence[Member], arena: Arena, seed: int, turns: int
     ) -> None:
         algorithm = members[0].algorithm
         assert algorithm is not None
-        self._members, self._turns, self._status = members, turns, status
+        self._members, self._turns = members, turns
         self._words = arena.words
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
         self.on_policy = self._rule.on_policy
