@@ -20,12 +20,13 @@ from rookery.acting import Cast, exploration_of
 from rookery.company import Member
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.episodes import Episode
-from rookery.life import Life, snapshot_of, under
+from rookery.games.interrupted import Interrupted, can_go_back
+from rookery.life import Life, snapshot_of
 from rookery.memory.arena import COMMIT, Arena
 from rookery.memory.replay import ReplayWriter
 from rookery.memory.status import Status
 from rookery.players.base import Player, Sight
-from rookery.specs import Array
+from rookery.specs import Array, under
 from rookery.stopping import StopFlag
 from rookery.tally import Tally
 from rookery.weights import Weights
@@ -42,12 +43,15 @@ class Played:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Agent id to metric name to value."""
     seconds: float = 0.0
+    interrupted: bool = False
+    """Whether the game could not be brought back, and began anew."""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
             "metrics": self.metrics,
             "seconds": self.seconds,
+            "interrupted": self.interrupted,
             "episodes": [episode.to_json() for episode in self.episodes],
         }
 
@@ -55,7 +59,7 @@ class Played:
     def from_json(cls, data: Mapping[str, Any]) -> Played:
         """Return what `to_json` described."""
         episodes = [Episode.from_json(one) for one in data["episodes"]]
-        return cls(episodes, data["metrics"], data["seconds"])
+        return cls(episodes, data["metrics"], data["seconds"], data["interrupted"])
 
 
 class Actor:
@@ -85,6 +89,8 @@ class Actor:
         self._versions: dict[int, int] = {}
         self._committed = 0
         """Turns that were committed before this actor started."""
+        self._was_interrupted = False
+        """Whether the game could not be brought back, and main has not been told."""
 
     def begin(self) -> int:
         """Go on from the newest snapshot, or leave the first; return its border."""
@@ -111,7 +117,8 @@ class Actor:
         self._versions = dict(weights.versions)
         self._cast.begin_round(number, weights.arrays)
         tally = Tally(self._members, number)
-        played = Played()
+        played = Played(interrupted=self._was_interrupted)
+        self._was_interrupted = False
         for turn in range(self._turns):
             if renew is not None and turn % RENEW_TURNS == 0:
                 self._renew(renew())
@@ -214,4 +221,14 @@ class Actor:
         for i, player in self._players.items():
             for name, array in under(f"player {i}/", arrays).items():
                 player.memory[name][...] = array
-        self._game.restore(under("game/", arrays))
+        self._go_back(under("game/", arrays))
+
+    def _go_back(self, arrays: Mapping[str, Array]) -> None:
+        """Bring the game back; what cannot be is closed, and the game begins anew."""
+        if can_go_back(self._game, arrays):
+            self._game.restore(arrays)
+        elif self._committed > 0:
+            turns = range(self.life.turn, self._committed)
+            rows = [self._rows[i] for i in self._numbers]
+            self._game = Interrupted(self._game, rows, turns, self.life.episodes)
+            self._was_interrupted = True

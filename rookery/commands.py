@@ -272,3 +272,5 @@ def digest(path: Path, game: str | None, as_json: bool) -> None:
     for agent, value in found["agents"].items():
         out.print(f"{value}  agent {agent}", highlight=False)
     out.print(f"{found['run']}  run", highlight=False)
+    if not found["exact"]:
+        out.print("Not exact: its game could not be brought back after a process died.")

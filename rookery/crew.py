@@ -47,7 +47,14 @@ class Crew:
         }
         restarts = brief.config.restarts
         limits = Limits(restarts.limit, restarts.silence)
-        self.supervisor = Supervisor(self._launch, arena.words, progress, limits, tell)
+        about = {role: self._in_words(role) for role in self.hosted}
+        self.supervisor = Supervisor(
+            self._launch, arena.words, progress, limits, tell, about
+        )
+
+    def _in_words(self, role: str) -> str:
+        agents = [self._members[i].id for i in self.hosted[role]]
+        return f"{role} (agent{'s' if len(agents) > 1 else ''} {', '.join(agents)})"
 
     def start(self) -> None:
         """Start everybody; they load what they need, and wait to be let begin."""

@@ -10,7 +10,7 @@ from rookery.company import Member
 from rookery.games.base import Game
 from rookery.games.episodes import Episodes
 from rookery.players.base import Player
-from rookery.specs import Array
+from rookery.specs import Array, under
 
 HASH_BYTES = 32
 
@@ -45,12 +45,3 @@ def snapshot_of(game: Game, life: Life, players: Mapping[int, Player]) -> dict[s
     if game.can_snapshot:
         arrays |= {f"game/{name}": array for name, array in game.snapshot().items()}
     return arrays
-
-
-def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

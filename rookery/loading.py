@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,13 @@ def one_line(error: BaseException) -> str:
     """Return an exception as 'Type: message', without line breaks."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def where(error: BaseException) -> str:
+    """Return an exception in one line, with the place in the code it came from."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    return f"{one_line(error).rstrip('.')} ({place})"
 
 
 @contextmanager

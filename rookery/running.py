@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,23 @@ from rookery.config.toml import write_config
 from rookery.disk import write_whole
 from rookery.folders import CHECKPOINTS, RunLock
 from rookery.games.catalog import Entry
-from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, RunLog, finite
+from rookery.loading import one_line
+from rookery.monitoring.metrics import (
+    EPISODES,
+    EVALUATIONS,
+    INEXACT,
+    METRICS,
+    RunLog,
+    finite,
+)
 from rookery.origins import origins_of
 from rookery.playing import agents_of
 from rookery.saving import about, differences, files_of, go_on_from_memory, restore
 from rookery.stopping import StopFlag, Stopped
 from rookery.training import MEMORY, Round, Training
+
+ALARMS = ("stalled", INEXACT)
+"""Events that a person should hear of at once."""
 
 
 class Session:
@@ -38,9 +50,12 @@ class Session:
     ) -> None:
         self.config, self.folder = config, folder
         self._lock = RunLock(folder)
+        self.log = RunLog(folder)
         try:
             self._build(entry, stop, resume)
-        except BaseException:
+        except BaseException as error:
+            self._note_failure(error)
+            self.log.close()
             self._lock.close()
             raise
         self.done = self.training.border or 0
@@ -56,7 +71,6 @@ class Session:
         checkpoint = None
         if resume and not (folder / MEMORY).exists():
             checkpoint = newest_whole(folder / CHECKPOINTS)
-        self.log = RunLog(folder)
         self.say: Callable[[str], None] = lambda line: None
         """Called at once with what a person should hear of."""
         self.training = Training(entry, config, origins, stop, folder, self._tell)
@@ -89,8 +103,16 @@ class Session:
         except (Stopped, KeyboardInterrupt):
             self.log.event("stop", round=self.done)
             raise
+        except Exception as error:
+            self._note_failure(error)
+            raise
         finally:
             self._leave()
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Keep the traceback of what ended the run; people are told one line."""
+        said = "".join(traceback.format_exception(error))
+        self.log.event("failure", line=one_line(error), traceback=said)
 
     def _leave(self) -> None:
         """End every process, keep what was learned, and let go of everything."""
@@ -111,13 +133,21 @@ class Session:
 
     # Writing down.
 
-    def _tell(self, event: str, role: str = "main", **more: Any) -> None:
+    def _tell(self, event: str, role: str = "main", **more: Any) -> str | None:
         """Write down what happened to a process; say what should not wait."""
-        self.log.event(event, role, **more)
-        if event == "stalled":
+        if event in ALARMS:
             self.say(f"warning: {more['line']}")
+        return self.log.event(event, role, **more)
 
     def _record(self, one: Round) -> None:
+        if one.played.interrupted:
+            self._tell(
+                INEXACT,
+                "actor",
+                round=one.number,
+                line="the game cannot be brought back to where it was: open episodes were "
+                "closed as truncated, and the run is marked as not exact.",
+            )
         agents = {
             member.id: finite(
                 {**one.played.metrics[member.id], **one.learned.metrics.get(member.id, {})}

@@ -27,7 +27,14 @@ from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError, nearest
 from rookery.folders import CHECKPOINTS, CONFIG, seeds_of
 from rookery.games.catalog import Entry, entries_by_name, find
-from rookery.monitoring.metrics import EPISODES, EVALUATIONS, METRICS, read_lines
+from rookery.monitoring.metrics import (
+    EPISODES,
+    EVALUATIONS,
+    EVENTS,
+    INEXACT,
+    METRICS,
+    read_lines,
+)
 from rookery.playing import agents_of
 from rookery.specs import Array
 from rookery.trained import TrainedAgent
@@ -188,6 +195,15 @@ class Run:
         figures = lines[-1]["agents"].get(agent, {}) if lines else {}
         return float(figures.get("epsilon") or 0.0)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is, to the bit, the run that its settings and seed describe.
+
+        False once a game that cannot be brought back lost its process.
+        """
+        lines = read_lines(self.path / EVENTS)
+        return not any(line["event"] == INEXACT for line in lines)
+
     def digest(self) -> dict[str, Any]:
         """Return a SHA-256 per agent over its state and experience, and one over all."""
         kept = checkpoints_in(self.path / CHECKPOINTS)
@@ -200,7 +216,8 @@ class Run:
             agent: digest(files.get(f"agent-{i}", {}), rows)
             for i, (agent, rows) in enumerate(manifest["rows"].items())
         }
-        return {"agents": agents, "run": digest({}, " ".join(agents.values()))}
+        whole = digest({}, " ".join(agents.values()))
+        return {"agents": agents, "run": whole, "exact": self.is_exact}
 
 
 def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:

@@ -59,3 +59,12 @@ class AgentSpec:
     def action_names(self) -> tuple[str, ...]:
         """The name of every action; a product's names are joined by '+'."""
         return tuple("+".join(names) for names in product(*self.factors))
+
+
+def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

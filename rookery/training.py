@@ -11,7 +11,7 @@ border k - 1, and round k is played with exactly version k - 1.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from rookery.probe import split_groups
 from rookery.specs import Array
 from rookery.staging import build_game
 from rookery.stopping import StopFlag
+from rookery.supervisor.supervisor import Tell
 from rookery.threads import use_one_thread
 from rookery.tuning import Tuner
 from rookery.weights import Published
@@ -81,7 +82,7 @@ class Training:
         origins: Mapping[str, Origin] | None = None,
         stop: StopFlag | None = None,
         folder: Path | None = None,
-        tell: Callable[..., None] = lambda *about, **more: None,
+        tell: Tell = lambda *about, **more: None,
         timed: bool = False,
     ) -> None:
         use_one_thread()

@@ -161,8 +161,8 @@ class Counting(Player):
 class Stage:
     """An actor with everything around it, and no learner."""
 
-    def __init__(self, scripted=(), frames=2, slots=40, **about):
-        self.game = Meadow(**about)
+    def __init__(self, scripted=(), frames=2, slots=40, game=None, **about):
+        self.game = game or Meadow(**about)
         guarded = Guarded(self.game, "meadow")
         self.scout = type("Scout", (Scout,), {"moments": [], "weights_seen": []})
         chosen = AgentSettings(frames=frames, epsilon=EpsilonConfig(steps=20))
@@ -189,6 +189,13 @@ class Stage:
         cast = Cast(groups_of(self.members), 0, WORLDS)
         self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
 
+    def replace_actor(self, game):
+        """Begin with a new actor and game where another has left its rows."""
+        cast = Cast(groups_of(self.members), 0, WORLDS)
+        guarded = Guarded(game, "meadow")
+        self.game = game
+        self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
+
     def play(self, *rounds):
         """Play rounds; agent i plays round k with weights 10 * k + i."""
         return [
@@ -206,6 +213,10 @@ class Stage:
         """Return a column of all rows written so far, (turns, …)."""
         rows = self.arena.rows(self.game.agents[agent].id)
         return rows.columns[name][: self.actor.life.turn]
+
+    def rows_until(self, agent, turns):
+        """Return all bytes of an agent's first rows."""
+        return self.arena.rows(self.game.agents[agent].id).records[:turns].tobytes()
 
     def rows(self):
         """Return all bytes of both agents' rows."""
@@ -704,3 +715,69 @@ def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(staged):
     other.play(1, 2, 3)
 
     assert plain.actor.life.hashes[0].tobytes() != other.actor.life.hashes[0].tobytes()
+
+
+# A game that cannot be brought back.
+
+
+class Forgetful(Meadow):
+    """A meadow that nobody can go back to; it breaks in a turn."""
+
+    breaks = None
+    snapshot, restore = Game.snapshot, Game.restore
+
+    def end_turn(self):
+        if self.turn == self.breaks:
+            raise ValueError("lost")
+        return super().end_turn()
+
+
+LOST = TURNS + 2
+"""Turns that were committed when the game was lost."""
+
+
+@pytest.fixture
+def interrupted(staged):
+    """A stage whose actor was lost in round 2, a new one that has begun, and old rows."""
+    stage = staged(game=Forgetful())
+    stage.game.breaks = LOST
+    stage.actor.begin()
+    stage.play(1)
+    with pytest.raises(GameError, match="lost"):
+        stage.play(2)
+    kept = [stage.rows_until(agent, LOST) for agent in (0, 1)]
+    stage.replace_actor(Forgetful())
+    assert stage.actor.begin() == 1
+    return stage, kept
+
+
+def test_a_game_that_cannot_be_brought_back_loses_nothing_that_was_committed(interrupted):
+    stage, kept = interrupted
+
+    (played,) = stage.play(2)
+
+    assert [stage.rows_until(agent, LOST) for agent in (0, 1)] == kept
+    assert stage.arena.words.load(COMMIT) == 2 * TURNS
+    assert played.interrupted
+    assert not stage.play(3)[0].interrupted
+
+
+def test_its_open_episodes_are_closed_as_truncated_and_a_new_one_begins(interrupted):
+    stage, _ = interrupted
+    # World 0 is in its second episode, world 1 has just begun its own, and world 2 has
+    # just closed its first.
+    ages = stage.arena.rows("ant").columns["age"][LOST - 1].tolist()
+    assert ages == [1, 0, 5]
+
+    stage.play(2, 3)
+
+    for agent in (0, 1):
+        cut, closing = slice(LOST, LOST + 1), slice(LOST + 1, LOST + 2)
+        assert not stage.column(agent, "active")[LOST : LOST + 2].any()
+        assert not stage.column(agent, "truncated")[closing].any()
+        assert stage.column(agent, "reward")[LOST : LOST + 2].sum() == 0
+    assert stage.column(0, "truncated")[cut].tolist() == [[True, True, False]]
+    assert stage.column(0, "age")[LOST + 2].tolist() == [0, 0, 2]
+    np.testing.assert_array_equal(
+        stage.column(0, "part.spot")[LOST], stage.column(0, "part.spot")[LOST - 1]
+    )

@@ -17,10 +17,10 @@ from typing import Any
 
 import rookery.games
 from rookery.config.settings import Settings
-from rookery.errors import ConfigError, nearest
+from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
-from rookery.loading import load_object
+from rookery.loading import load_object, where
 from rookery.players.base import RandomPlayer
 
 PETTINGZOO = "pettingzoo:"
@@ -89,14 +89,22 @@ def _entry(name: str, found: Any) -> Entry:
         )
     summary = (inspect.getdoc(found) or "").split("\n")[0]
     players = {"random": RandomPlayer, **found.players}
-    return Entry(name, summary, found.Settings, players, _builder(found), found.training)
+    build = _builder(name, found)
+    return Entry(name, summary, found.Settings, players, build, found.training)
 
 
-def _builder(found: type[Game] | type[GridGame]) -> Callable[..., Game]:
-    if issubclass(found, Game):
-        return found
-
+def _builder(name: str, found: type[Game] | type[GridGame]) -> Callable[..., Game]:
     def build(settings: Any, worlds: int, seed: int, first_world: int = 0) -> Game:
-        return GridEngine(found(settings), worlds, seed, first_world)
+        try:
+            if issubclass(found, Game):
+                return found(settings, worlds, seed, first_world)
+            return GridEngine(found(settings), worlds, seed, first_world)
+        except RookeryError:
+            raise
+        except Exception as error:
+            raise GameError(
+                f"game '{name}' raised while it was built: {where(error)}: the mistake is "
+                "in the game."
+            ) from error
 
     return build

@@ -7,16 +7,14 @@ ask again.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rookery.errors import GameError, RookeryError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.loading import one_line
+from rookery.loading import where
 from rookery.specs import AgentSpec, Array
 
 
@@ -59,10 +57,8 @@ class Guarded(Game):
         except RookeryError:
             raise
         except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}, line {last.lineno}"
             raise self._error(
-                f"raised in {method.__name__}(): {one_line(error).rstrip('.')} ({where})",
+                f"raised in {method.__name__}(): {where(error)}",
                 "the mistake is in the game",
             ) from error
 

@@ -21,6 +21,8 @@ METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
 EVALUATIONS = "evaluations.jsonl"
 EVENTS = "events.jsonl"
+INEXACT = "inexact"
+"""The event after which a run is another one than if nothing had happened."""
 
 
 class RunLog:
@@ -38,10 +40,11 @@ class RunLog:
         self._files[name].write(json.dumps(value, allow_nan=False, default=_number) + "\n")
         self._files[name].flush()
 
-    def event(self, event: str, role: str = "main", **more: Any) -> None:
+    def event(self, event: str, role: str = "main", **more: Any) -> str | None:
         """Write down that something happened to a process of the run.
 
-        A failure's traceback goes into a file of its own.
+        Returns:
+            The file that a failure's traceback went to.
         """
         about = {"time": time.time(), "event": event, "role": role, "pid": os.getpid()}
         line = {**about, "attempt": 1, **more}
@@ -49,12 +52,14 @@ class RunLog:
             line["file"] = self._failure(line)
             del line["traceback"]
         self.line(EVENTS, line)
+        return line.get("file")
 
     def _failure(self, about: Mapping[str, Any]) -> str:
         folder = self._folder / "failures"
         folder.mkdir(exist_ok=True)
-        role = str(about["role"]).replace(" ", "-")
-        path = folder / f"{role}.attempt-{about['attempt']}.json"
+        role, attempt = str(about["role"]).replace(" ", "-"), int(about["attempt"])
+        while (path := folder / f"{role}.attempt-{attempt}.json").exists():
+            attempt += 1  # from before the run was resumed
         path.write_text(json.dumps(about, indent=2, default=str), encoding="utf-8")
         return str(path.relative_to(self._folder))
 

@@ -24,8 +24,8 @@ LOADING_SECONDS = 300.0
 """A process gives its first sign of life when it has loaded what it needs."""
 Launch = Callable[[str], Child]
 """Starts the process of a role."""
-Tell = Callable[..., None]
-"""Called with an event, its role, and more about it."""
+Tell = Callable[..., str | None]
+"""Called with an event, its role, and more about it; returns the file it went to."""
 
 
 class ProcessFailed(RookeryError):
@@ -58,6 +58,7 @@ class Supervisor:
         progress: Mapping[str, str],
         limits: Limits,
         tell: Tell,
+        about: Mapping[str, str] | None = None,
     ) -> None:
         """Args are functions and names, so that any kind of process can be supervised.
 
@@ -67,7 +68,9 @@ class Supervisor:
             progress: role to the word that grows as it gets on.
             limits: how much dying and silence is too much.
             tell: called with every event.
+            about: role to how people know it, where its name says too little.
         """
+        self._about = about or {}
         self._launch, self._words, self._tell = launch, words, tell
         self._progress = dict(progress)
         self._restarts, self._silence = Restarts(limits.deaths), Silence(limits.silence)
@@ -164,21 +167,23 @@ class Supervisor:
         if code == 0:  # it has done all there was to do
             self._tell("end", role, pid=child.pid, attempt=attempt)
             return
-        self._tell("death", role, pid=child.pid, attempt=attempt, code=code, **trouble)
+        about = {"pid": child.pid, "attempt": attempt, "code": code, **trouble}
+        file = self._tell("death", role, **about)
         if not self._has_begun and code != TOLD:
             raise CannotStart(f"{role} did not get as far as working: {trouble['line']}")
         if code == TOLD:
             raise error_of(trouble)
-        self._put_off(role, trouble["line"])
+        self._put_off(role, trouble["line"], file)
 
-    def _put_off(self, role: str, reason: str) -> None:
+    def _put_off(self, role: str, reason: str, file: str | None = None) -> None:
         """Start a role again after a while, if that may still help."""
-        attempt = self._restarts.record(role).attempt
         wait = self._restarts.died(role)
         if wait is None:
+            deaths = self._restarts.record(role).deaths
             raise ProcessFailed(
-                f"the {role} died {attempt} times, the last time because {reason}: look "
-                "into the run's folder 'failures'."
+                f"the {self._about.get(role, role)} died {deaths} times in a row, the last "
+                f"time because {reason}: see {file or 'events.jsonl'} in the run's folder, "
+                "and resume the run once that is mended."
             )
         self._due[role] = time.monotonic() + wait
 

@@ -9,15 +9,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rookery
+from rookery.checkpoints import newest_whole
 from rookery.crew import Crew
+from rookery.errors import GameError
 from rookery.running import Session
 from rookery.supervisor.stalls import Stalls
+from rookery.supervisor.supervisor import ProcessFailed
 from rookery.training import Round
 from tests.processes.conftest import (
     HAUNTED,
@@ -37,6 +41,20 @@ pytestmark = pytest.mark.processes
 KILLS = {2: ["actor"], 4: ["actor", "worker 0"]}
 HANGS = 6
 LONG = {**HUNT, "rounds": 8, "replay.kind": "prioritised", "reward.standardise": True}
+
+
+BROKEN = """
+from pathlib import Path
+from rookery.games import gridworld as grid
+
+class Broken(grid.GridGame):
+    map = "P..."
+
+    def declare(self):
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+        if Path(__file__).with_name("run").exists():
+            raise ValueError("no more paint")
+"""
 
 
 class Disturber:
@@ -162,6 +180,92 @@ def test_death_in_the_middle_of_a_turn_and_between_two_agents_is_made_good(
     died = [one["role"] for one in events(run.path, "death")]
     assert sorted(died) == ["actor", "worker 0"]
     assert run.digest()["run"] == alone(HAUNTED, **settings)
+
+
+@pytest.mark.shows("F1", "F6")
+def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_why(
+    traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR, "restarts.limit": 2}
+    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+
+    def curse(one: Round) -> None:
+        if one.number == 2:
+            (traps / "learner-kill-always").touch()
+
+    with pytest.raises(ProcessFailed) as failed:
+        session.run(curse)
+
+    deaths = events(session.folder, "death")
+    assert len(deaths) == 3
+    line = str(failed.value)
+    assert line.startswith(
+        "the worker 0 (agents 0, 1) died 3 times in a row, the last time"
+    )
+    assert "because it was killed by SIGKILL: see " in line
+    assert f"see {deaths[-1]['file']} in the run's folder" in line
+    assert failed.value.exit_code == 1
+    assert newest_whole(session.folder / "checkpoints").manifest["round"] >= 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_game_that_cannot_be_brought_back_begins_anew_and_the_run_is_marked(
+    workers: int, traps: Path, tmp_path: Path
+) -> None:
+    folder, game = tmp_path / "run", HAUNTED.replace("Rooms", "Forgetful")
+    settings = {**SMALL, "game.agents": 2, "game.turns": 25, "workers": workers}
+    session = session_of(game, folder, **settings)
+    said: list[str] = []
+    session.say = said.append
+
+    def lay(one: Round) -> None:
+        if one.number == 3 and workers:
+            (traps / "game-kill").touch()
+        elif one.number == 3:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        session.run(lay)
+    if not workers:
+        rookery.resume(folder, game=game)
+
+    run = rookery.Run(folder, game)
+    (mark,) = events(folder, "inexact")
+    assert "open episodes were closed as truncated" in mark["line"]
+    assert run.digest()["exact"] is False
+    assert run.metrics()["round"].max() == SMALL["rounds"]
+    assert said == ([f"warning: {mark['line']}"] if workers else [])
+
+
+@pytest.mark.shows("F6")
+def test_what_fails_in_main_is_on_record_with_its_traceback(
+    traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "workers": 0}
+    session = session_of(HAUNTED, tmp_path / "run", **settings)
+    (traps / "game-raise").touch()
+
+    with pytest.raises(GameError, match="boo"):
+        session.run(lambda one: None)
+
+    (failure,) = events(session.folder, "failure")
+    kept = json.loads((session.folder / failure["file"]).read_text())
+    assert "ValueError: boo" in kept["traceback"]
+
+
+@pytest.mark.shows("F6")
+def test_what_fails_while_a_run_is_built_is_on_record_with_its_traceback(
+    tmp_path: Path,
+) -> None:
+    game = tmp_path / "broken.py"
+    game.write_text(BROKEN)
+
+    with pytest.raises(GameError, match="no more paint"):
+        session_of(f"{game}:Broken", tmp_path / "run", **SMALL, workers=0)
+
+    (failure,) = events(tmp_path / "run", "failure")
+    kept = json.loads((tmp_path / "run" / failure["file"]).read_text())
+    assert "broken.py" in kept["traceback"]
 
 
 def pids_of(folder: Path) -> list[int]:

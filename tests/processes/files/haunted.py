@@ -1,8 +1,8 @@
 """A game and an algorithm that do what a test asks for, once, in whichever process.
 
 Files in the folder TRAPS ask for it: `game-kill`, `game-raise`, `learner-kill`,
-`learner-raise`; whoever springs a trap removes it first. While `spy` is there, everybody
-writes down what its process is like.
+`learner-raise`; whoever springs a trap removes it first. `learner-kill-always` stays.
+While `spy` is there, everybody writes down what its process is like.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rookery.games import gridworld as grid
+from rookery.games.base import Game
 
 
 def haunt(kind):
@@ -30,7 +31,7 @@ def haunt(kind):
             file.write(json.dumps(about) + "\n")
     if is_sprung(folder / f"{kind}-raise"):
         raise ValueError("boo")
-    if is_sprung(folder / f"{kind}-kill"):
+    if is_sprung(folder / f"{kind}-kill") or (folder / f"{kind}-kill-always").exists():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -67,6 +68,16 @@ class Rooms(grid.GridGame):
         me.move()
         me.reward += world.value(me.cell)
         world.clear(me.cell, layer="berries")
+
+
+class Forgetful(grid.GridEngine):
+    """Rooms that nobody can go back to."""
+
+    Settings = Rooms.Settings
+    snapshot, restore = Game.snapshot, Game.restore
+
+    def __init__(self, settings, worlds, seed, first_world=0):
+        super().__init__(Rooms(settings), worlds, seed, first_world)
 
 
 class LinearQ:
