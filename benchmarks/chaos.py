@@ -16,16 +16,20 @@ import json
 import os
 import random
 import signal
+import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from safetensors.numpy import load_file
 
 SETTINGS = {
     "game.turns": 30,
@@ -40,9 +44,10 @@ SETTINGS = {
     "replay.capacity": 2000,
     "replay.kind": "prioritised",
     "restarts.limit": 1_000_000,
-    "restarts.silence": 3.0,
+    "restarts.silence": 2.0,
     "checkpoints.weights_every_rounds": 0,
 }
+KILL_EVERY = 10.0
 HANG_SECONDS = 120.0
 """A run that has not got on for this long hangs."""
 
@@ -53,13 +58,22 @@ class Account:
 
     kills: int = 0
     stops: int = 0
+    found_silent: int = 0
+    """Processes that main found hanging, and replaced."""
     hangs: int = 0
     rounds: int = 0
     doubled: int = 0
+    """Rounds, reports of agents, or turns that are there twice."""
     missing: int = 0
+    """The same that are not there."""
+    torn: int = 0
+    """Rows whose checksum is not that of what they hold."""
+    verified: int = 0
+    """Rows that were looked at in the end."""
     digest: str = ""
     seconds: float = 0.0
-    restart_seconds: list[float] = field(default_factory=list)
+    gone_seconds: float = 0.0
+    """The longest that a process outlived main."""
 
 
 def rookery(*words: object) -> list[str]:
@@ -115,36 +129,47 @@ def send(pid: int, number: int) -> bool:
     return True
 
 
-def disturb(folder: Path, chance: random.Random, account: Account, stops: int) -> None:
-    """Kill some processes of a run, or stop one."""
-    roles = living(folder)
-    if not roles:
+def disturb(
+    folder: Path, chance: random.Random, account: Account, asked: Account, stopped: set[int]
+) -> None:
+    """Kill some processes of a run, or stop one; who is stopped is left for main to find."""
+    pids = [pid for pid in living(folder).values() if pid not in stopped]
+    if not pids:
         return
-    if account.stops < stops and chance.random() < 0.1:
-        account.stops += send(chance.choice(list(roles.values())), signal.SIGSTOP)
-        return
-    for pid in chance.sample(list(roles.values()), chance.randint(1, len(roles))):
-        account.kills += send(pid, signal.SIGKILL)
+    if account.stops < asked.stops and chance.random() < 0.2:
+        pid = chance.choice(pids)
+        stopped.add(pid)
+        account.stops += send(pid, signal.SIGSTOP)
+    elif account.kills < asked.kills:
+        for pid in chance.sample(pids, chance.randint(1, len(pids))):
+            account.kills += send(pid, signal.SIGKILL)
 
 
-def torment(folder: Path, rounds: int, kills: int, stops: int, seed: int) -> Account:
-    """Train a run whose actor and workers are killed again and again."""
+def torment(folder: Path, rounds: int, asked: Account, seed: int) -> Account:
+    """Train a run whose actor and workers are killed and stopped again and again."""
     chance, account, began = random.Random(seed), Account(), time.monotonic()
     process = start(training(folder, rounds))
-    heard, count = time.monotonic(), 0
+    heard, size, stopped = time.monotonic(), 0, set[int]()
     while process.poll() is None:
-        time.sleep(chance.uniform(0.01, 0.5))
-        if (now := len(events(folder)) + len(rounds_of(folder))) > count:
-            heard, count = time.monotonic(), now
+        time.sleep(chance.uniform(0.01, 0.3))
+        now = size_of(folder / "metrics.jsonl")
+        got_on, size = now > size, now
+        heard = time.monotonic() if got_on else heard
         if time.monotonic() - heard > HANG_SECONDS:
             account.hangs += 1
             os.killpg(process.pid, signal.SIGKILL)
             break
-        # Before the first round, deaths are a reason to go on in one process.
-        if rounds_of(folder) and (account.kills < kills or account.stops < stops):
-            disturb(folder, chance, account, stops)
+        # Before the first round, deaths are a reason to go on in one process. Later, it is
+        # mostly processes at work that are killed, and now and then some that are starting.
+        if now and (got_on or chance.random() < 0.1):
+            disturb(folder, chance, account, asked, stopped)
     account.seconds = time.monotonic() - began
     return audited(folder, rounds, account)
+
+
+def size_of(path: Path) -> int:
+    """Return how long a file is, 0 if it is not there."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def kill_main(folder: Path, rounds: int, mains: int, seed: int) -> Account:
@@ -159,8 +184,10 @@ def kill_main(folder: Path, rounds: int, mains: int, seed: int) -> Account:
             group = chance.random() < 0.3
             (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
             account.kills += 1
+        killed = time.monotonic()
         process.wait()
         account.hangs += sum(not gone(pid) for pid in roles.values())
+        account.gone_seconds = max(account.gone_seconds, time.monotonic() - killed)
         if (folder / "config.toml").exists():
             command = rookery("resume", folder)
         else:  # killed before there was a run: begin again
@@ -189,33 +216,88 @@ def audited(folder: Path, rounds: int, account: Account) -> Account:
     found = rounds_of(folder)
     account.rounds, account.doubled = len(found), len(found) - len(set(found))
     account.missing = len(set(range(1, rounds + 1)) - set(found))
+    account.found_silent = sum(one["event"] == "silent" for one in events(folder))
+    for rows in sorted(folder.glob(f"checkpoints/ckpt-{rounds}/replay-*.safetensors")):
+        audit_rows(load_file(rows), rounds * int(SETTINGS["turns_per_round"]), account)
     done = subprocess.run(
         rookery("digest", folder, "--json"), capture_output=True, text=True
     )
     account.digest = json.loads(done.stdout)["run"] if done.returncode == 0 else "none"
-    times = [e for e in events(folder) if e["event"] in ("death", "restart")]
-    died: dict[str, float] = {}
-    for event in times:
-        if event["event"] == "death":
-            died[event["role"]] = event["time"]
-        elif event["role"] in died:
-            account.restart_seconds.append(event["time"] - died.pop(event["role"]))
     return account
+
+
+def audit_rows(file: dict[str, Any], turns: int, account: Account) -> None:
+    """Look at every row that was kept: its turn, and its checksum."""
+    expected = int(file["first"][0])
+    for row in file["rows"]:
+        sequence, checksum = struct.unpack("<QI", row[:12].tobytes())
+        expected += 1
+        account.verified += 1
+        account.doubled += sequence < expected
+        account.missing += sequence > expected
+        account.torn += zlib.crc32(row[12:].data) != checksum
+    account.missing += expected != turns
+
+
+def pace(
+    folder: Path, seconds: float, every: float, seed: int
+) -> tuple[float, list[float]]:
+    """Return rounds per second while a process is killed every so often.
+
+    Also how long it took each time until everybody had finished a round again: at most two
+    rounds can be finished without who was killed.
+    """
+    chance, back = random.Random(seed), list[float]()
+    process = start(training(folder, 1_000_000))
+    while len(rounds_of(folder)) < 20:
+        time.sleep(0.05)
+    first, began = len(rounds_of(folder)), time.monotonic()
+    due = began + every
+    while (now := time.monotonic()) < began + seconds:
+        if now >= due:
+            send(chance.choice(list(living(folder).values())), signal.SIGKILL)
+            killed, count = time.monotonic(), len(rounds_of(folder))
+            while len(rounds_of(folder)) < count + 3:
+                time.sleep(0.02)
+            back.append(time.monotonic() - killed)
+            due = killed + every
+        time.sleep(0.02)
+    rate = (len(rounds_of(folder)) - first) / (time.monotonic() - began)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    return rate, back
+
+
+def measure_pace(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
+    """Compare a run whose processes are killed with one that is left alone."""
+    alone, _ = pace(folder / "calm", seconds, float("inf"), seed)
+    disturbed, back = pace(folder / "disturbed", seconds, KILL_EVERY, seed)
+    return {
+        "rounds/s alone": alone,
+        "rounds/s with kills": disturbed,
+        "share": disturbed / alone,
+        "median seconds until all work again": statistics.median(back),
+        "kills": len(back),
+    }
 
 
 def report(console: Console, accounts: dict[str, Account], wanted: str) -> bool:
     """Print what happened; return whether nothing was lost."""
     table = Table(box=None, header_style="bold")
-    names = ("run", "kills", "stops", "hangs", "doubled", "missing", "seconds", "digest")
+    names = ("kills", "stops", "hangs", "rows", "torn", "doubled", "missing", "seconds")
+    names = ("run", *names, "digest")
     for name in names:
         table.add_column(name, justify="left" if name == "run" else "right")
     for name, one in accounts.items():
         same = "the same" if one.digest == wanted else "ANOTHER"
-        cells = (one.kills, one.stops, one.hangs, one.doubled, one.missing)
+        cells = (one.kills, one.stops, one.hangs, one.verified, one.torn, one.doubled)
+        cells += (one.missing,)
         table.add_row(name, *map(str, cells), f"{one.seconds:.0f}", same)
     console.print(table)
     return all(
-        one.digest == wanted and not (one.hangs or one.doubled or one.missing)
+        one.digest == wanted
+        and one.verified
+        and not (one.hangs or one.doubled or one.missing or one.torn)
         for one in accounts.values()
     )
 
@@ -227,7 +309,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--stops", type=int, default=100)
     parser.add_argument("--mains", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=6000)
+    parser.add_argument("--pace", type=float, default=0, help="seconds; 0: not measured")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -237,13 +320,18 @@ def main() -> None:
         )
         alone = audited(folder / "alone", asked.rounds, Account())
         if asked.kills or asked.stops:
-            about = (asked.rounds, asked.kills, asked.stops, asked.seed)
+            wanted = Account(kills=asked.kills, stops=asked.stops)
+            about = (asked.rounds, wanted, asked.seed)
             accounts["actor and workers"] = torment(folder / "tormented", *about)
         if asked.mains:
             about = (asked.rounds, asked.mains, asked.seed)
             accounts["main"] = kill_main(folder / "resumed", *about)
+        paces = measure_pace(folder, asked.pace, asked.seed) if asked.pace else {}
+    for name, value in paces.items():
+        print(f"{name}: {value:.2f}")
     fine = report(Console(), accounts, alone.digest)
     found = {"wanted": alone.digest, "runs": {k: vars(v) for k, v in accounts.items()}}
+    found["pace"] = paces
     asked.out.write_text(json.dumps(found, indent=2))
     sys.exit(0 if fine else 1)
 

@@ -206,12 +206,15 @@ def export(
     weights_only: Annotated[
         bool, typer.Option("--weights-only", help="Leave out what only learning needs.")
     ] = False,
+    with_replay: Annotated[
+        bool, typer.Option("--replay", help="Bring its experience along.")
+    ] = False,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
 ) -> None:
     """Write one trained agent to a file, to be used in another run."""
-    commands = _commands()
-    commands.export(run, agent, file, weights_only, named_game, named_algorithms or [])
+    code = (named_game, named_algorithms or [])
+    _commands().export(run, agent, file, weights_only, with_replay, *code)
 
 
 def _commands() -> ModuleType:

@@ -106,11 +106,12 @@ def export(
     agent: str,
     file: Path,
     weights_only: bool,
+    with_replay: bool,
     game: str | None,
     algorithms: Sequence[str],
 ) -> None:
     """Write one trained agent to a file."""
-    export_agent(Run(path, game, algorithms), agent, file, weights_only)
+    export_agent(Run(path, game, algorithms), agent, file, weights_only, with_replay)
     said = f"{file}: agent {agent} of {path}\nUse it: rookery train … agents.ID.from={file}"
     out.print(said, markup=False, highlight=False, soft_wrap=True)
 

@@ -18,13 +18,15 @@ from rookery.checkpoints import CheckpointError, newest_whole
 from rookery.disk import write_whole
 from rookery.errors import ConfigError
 from rookery.folders import CHECKPOINTS
+from rookery.memory.rows import row_dtype
 from rookery.runs import Run
 from rookery.specs import AgentSpec, Array
 
 KIND = "rookery agent"
 WEIGHTS = "weights."
+ROWS = "rows"
 OF_REPLAY = ("priorities", "largest_priority")
-"""What belongs to experience, which stays behind."""
+"""What belongs to places in a replay; rows that are brought along get others."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Exported:
     """What it sees and can do, in words."""
     arrays: dict[str, Array]
     """Its weights by name; or, with more, its whole state."""
+    rows: Array | None = None
+    """Its replay: whole slots as bytes, (turns, bytes)."""
+    layout: str = ""
+    """What a slot holds, in words."""
 
     @property
     def weights(self) -> dict[str, Array]:
@@ -58,8 +64,22 @@ def shape_of(spec: AgentSpec) -> str:
     return f"{parts}; {spec.num_actions} actions"
 
 
-def export_agent(run: Run, agent: str, path: Path, weights_only: bool) -> None:
+def layout_of(spec: AgentSpec, worlds: int) -> str:
+    """Return what a slot of an agent's replay holds: two that say the same fit."""
+    return str(row_dtype(spec, worlds))
+
+
+def export_agent(
+    run: Run, agent: str, path: Path, weights_only: bool, with_replay: bool = False
+) -> None:
     """Write an agent of a run to a file.
+
+    Args:
+        run: it was trained in.
+        agent: its id.
+        path: of the file.
+        weights_only: leave out moments and counts.
+        with_replay: bring its experience along.
 
     Raises:
         ConfigError: if there is no such agent, or the file cannot be written.
@@ -67,13 +87,18 @@ def export_agent(run: Run, agent: str, path: Path, weights_only: bool) -> None:
     trained = run.players()[agent]
     number = trained.member.plan.number
     arrays = {f"{WEIGHTS}{name}": array for name, array in trained.named.items()}
+    if not weights_only or with_replay:
+        files = newest_whole(run.path / CHECKPOINTS).files
     if not weights_only:
-        whole = newest_whole(run.path / CHECKPOINTS).files[f"agent-{number}"]
+        whole = files[f"agent-{number}"]
         arrays = {name: array for name, array in whole.items() if name not in OF_REPLAY}
+    if with_replay:
+        arrays[ROWS] = _replay_of(run, agent, files.get(f"replay-{number}"))
     about = {
         "kind": KIND,
         "algorithm": trained.member.plan.settings.algorithm,
         "shape": shape_of(trained.spec),
+        "layout": layout_of(trained.spec, run.config.worlds),
     }
     data = save_bytes({k: a.copy(order="C") for k, a in arrays.items()}, about)
     try:
@@ -82,6 +107,15 @@ def export_agent(run: Run, agent: str, path: Path, weights_only: bool) -> None:
         partial.rename(path)
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}).") from error
+
+
+def _replay_of(run: Run, agent: str, file: Mapping[str, Array] | None) -> Array:
+    if file is None:
+        raise ConfigError(
+            f"{run.path} has kept no replay of agent '{agent}': its checkpoints were "
+            "written with checkpoints.replay=false; export without --replay."
+        )
+    return file["rows"]
 
 
 def read_agent(path: Path) -> Exported:
@@ -98,4 +132,6 @@ def read_agent(path: Path) -> Exported:
         raise CheckpointError(f"{path} cannot be read ({error}).") from error
     if about.get("kind") != KIND:
         raise CheckpointError(f"{path} holds no agent: make it with rookery export.")
-    return Exported(about.get("algorithm", ""), about.get("shape", ""), arrays)
+    rows = arrays.pop(ROWS, None)
+    said = [about.get(name, "") for name in ("algorithm", "shape", "layout")]
+    return Exported(said[0], said[1], arrays, rows, said[2])

@@ -16,7 +16,7 @@ from rookery.algorithms.base import Metrics, Rule, State
 from rookery.algorithms.rewards import shaped
 from rookery.borders import Borders
 from rookery.company import Member, capacity_of
-from rookery.memory.arena import COMMIT, FIRST, Arena
+from rookery.memory.arena import COMMIT, Arena, first_row
 from rookery.memory.replay import ReplayReader
 from rookery.memory.rows import Rows
 from rookery.memory.status import Status
@@ -68,7 +68,12 @@ class _Group:
         self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
         self.on_policy = self._rule.on_policy
         self._readers = [
-            reader_of(member, arena.rows(member.id), turns, arena.words.load(FIRST))
+            reader_of(
+                member,
+                arena.rows(member.id),
+                turns,
+                arena.words.load(first_row(member.id)),
+            )
             for member in members
         ]
         self._states = [arena.states(member.id) for member in members]

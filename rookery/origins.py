@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+
 from rookery.config.run import Config
 from rookery.errors import ConfigError
-from rookery.exports import read_agent, shape_of
+from rookery.exports import Exported, layout_of, read_agent, shape_of
+from rookery.memory.rows import row_dtype
 from rookery.runs import Run
-from rookery.specs import AgentSpec
+from rookery.specs import AgentSpec, Array
 from rookery.training import Origin
 
 WRITTEN = re.compile(r"(?P<run>.+):(?P<agent>[^:@]+)(@(?P<round>\d{1,9}))?")
@@ -27,7 +30,7 @@ def origins_of(config: Config, agents: tuple[AgentSpec, ...]) -> dict[str, Origi
 
 def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
     if Path(origin).is_file():
-        return _from_file(Path(origin), spec, config.agent(spec.id).algorithm)
+        return _from_file(Path(origin), spec, config)
     written = WRITTEN.fullmatch(origin)
     if written is None:
         raise ConfigError(
@@ -44,13 +47,31 @@ def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
     return Origin(trained.named)
 
 
-def _from_file(path: Path, spec: AgentSpec, algorithm: str) -> Origin:
+def _from_file(path: Path, spec: AgentSpec, config: Config) -> Origin:
     found = read_agent(path)
     if found.shape != shape_of(spec):
         raise _misfit(spec, str(path), found.shape)
     # Moments and counts of another algorithm mean nothing here.
-    whole = found.is_whole and found.algorithm == algorithm
-    return Origin(found.weights, found.arrays if whole else None)
+    whole = found.is_whole and found.algorithm == config.agent(spec.id).algorithm
+    return Origin(
+        found.weights, found.arrays if whole else None, _rows_of(found, path, spec, config)
+    )
+
+
+def _rows_of(found: Exported, path: Path, spec: AgentSpec, config: Config) -> Array | None:
+    """Return the replay that an agent brings along, if it fits."""
+    if found.rows is None:
+        return None
+    dtype = row_dtype(spec, config.worlds)
+    shape = (len(found.rows), dtype.itemsize)
+    fits = found.rows.dtype == np.uint8 and found.rows.shape == shape
+    if not fits or found.layout != layout_of(spec, config.worlds):
+        raise ConfigError(
+            f"agent '{spec.id}' cannot bring along the replay in {path}: its rows are not "
+            f"those of this game with worlds={config.worlds}; use the worlds it was "
+            "trained with, or export it without --replay."
+        )
+    return found.rows
 
 
 def _misfit(spec: AgentSpec, origin: str, shape: str) -> ConfigError:

@@ -17,7 +17,7 @@ import torch
 from rookery.borders import rounds_ahead
 from rookery.checkpoints import CheckpointError
 from rookery.company import Member
-from rookery.memory.arena import COMMIT, FIRST, MATCHES
+from rookery.memory.arena import COMMIT, MATCHES, first_row
 from rookery.specs import Array
 from rookery.training import Training
 
@@ -70,7 +70,7 @@ def _rows_of(training: Training, member: Member, border: int) -> dict[str, Array
     rows, config = training.arena.rows(member.id), training.config
     last = border * config.turns_per_round
     kept = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
-    first = max(0, last - kept)
+    first = max(training.arena.words.load(first_row(member.id)), last - kept)
     return {"first": np.array([first]), "rows": rows.raw(range(first, last)).copy()}
 
 
@@ -88,23 +88,25 @@ def restore(
     check_fit(training, files)
     for member in training.members:
         name = f"replay-{member.plan.number}"
+        first = border * training.config.turns_per_round
         if name in files:
-            _put_rows(training, member, files[name])
+            first = _put_rows(training, member, files[name])
+        training.arena.words.store(first_row(member.id), first)
         if member.algorithm is not None:
             state = training.unnamed_state(member, files[f"agent-{member.plan.number}"])
             version = border if member.learns else 0
             training.arena.states(member.id).publish(version, state)
-    if f"replay-{training.members[0].plan.number}" not in files:
-        training.arena.words.store(FIRST, border * training.config.turns_per_round)
     snapshot = files[ACTOR_FILE]
     training.arena.snapshots().publish(border, snapshot)
     training.arena.words.store(COMMIT, int(snapshot["life/turn"][0]))
     training.go_on_from(border, int(manifest["matches"]))
 
 
-def _put_rows(training: Training, member: Member, file: Mapping[str, Array]) -> None:
+def _put_rows(training: Training, member: Member, file: Mapping[str, Array]) -> int:
+    """Put an agent's rows where they were; return the turn of the first."""
     first, data = int(file["first"][0]), file["rows"]
     training.arena.rows(member.id).raw(range(first, first + len(data)), data)
+    return first
 
 
 def check_fit(training: Training, files: Mapping[str, Mapping[str, Array]]) -> None:

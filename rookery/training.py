@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rookery.actor import Played
 from rookery.advice import advise
 from rookery.algorithms.base import Metrics
+from rookery.borders import rounds_ahead
 from rookery.briefs import Brief, file_sums
 from rookery.company import Member, assemble, check_company, groups_of
 from rookery.config.run import Config
@@ -26,7 +29,7 @@ from rookery.engines import Engine, Parts
 from rookery.errors import ConfigError
 from rookery.games.catalog import Entry
 from rookery.hosting import borders_of
-from rookery.memory.arena import MATCHES
+from rookery.memory.arena import MATCHES, first_row
 from rookery.planning import plan_memory
 from rookery.probe import split_groups
 from rookery.specs import Array
@@ -49,6 +52,8 @@ class Origin:
     """By name, without padding."""
     state: Mapping[str, Array] | None = None
     """With moments and counts, to go on learning as if nothing had happened."""
+    rows: Array | None = None
+    """Whole slots of its replay as bytes, (turns, bytes), if it brings that along."""
 
 
 @dataclass
@@ -188,7 +193,22 @@ class Training:
         """Publish version 0 of every state: the agent's own, or one trained elsewhere."""
         for member in self.members:
             if member.algorithm is not None:
-                self.arena.states(member.id).publish(0, self.first_state(member))
+                state = self.first_state(member)
+                origin = self._origins.get(member.id)
+                if origin is not None and origin.rows is not None:
+                    self._bring_rows(member, state, origin.rows)
+                self.arena.states(member.id).publish(0, state)
+
+    def _bring_rows(self, member: Member, state: dict[str, Array], data: Array) -> None:
+        """Give an agent the experience that it has from another run."""
+        rows, config = self.arena.rows(member.id), self.config
+        most = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
+        first = rows.prepend(data[-most:])
+        self.arena.words.store(first_row(member.id), first)
+        if "priorities" in state:  # all alike; what cannot be drawn is dropped at once
+            places = np.zeros((rows.slots, config.worlds))
+            places[np.arange(first, 0) % rows.slots] = 1.0
+            state["priorities"] = places.ravel()
 
     def first_state(self, member: Member) -> dict[str, Array]:
         """Return the state an agent starts with."""

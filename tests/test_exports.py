@@ -12,6 +12,12 @@ import rookery
 from rookery.checkpoints import CheckpointError
 from rookery.errors import ConfigError
 from rookery.exports import export_agent, read_agent
+from rookery.memory.block import Block
+from rookery.memory.replay import ReplayReader, ReplayWriter
+from rookery.memory.rows import Rows
+from rookery.specs import AgentSpec, Part
+from rookery.training import Round
+from tests.processes.conftest import session_of
 
 QUICK = {
     "rounds": 3,
@@ -102,3 +108,98 @@ def test_no_such_agent_is_told_with_those_there_are(
 ) -> None:
     with pytest.raises(ConfigError, match="no trained agent '7'"):
         export_agent(run, "7", tmp_path / "file", weights_only=True)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "prioritised"])
+def test_an_agent_that_brings_its_replay_along_learns_from_it_at_once(
+    run: rookery.Run, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(run, "1", file, weights_only=True, with_replay=True)
+    settings = {**QUICK, "rounds": 1, "replay.kind": kind, "replay.warmup": 30}
+
+    other = rookery.train(
+        "treasurehunt",
+        run=tmp_path / "other",
+        **settings,
+        agents={"0": {"from": str(file)}},
+    )
+
+    # In round 1 nothing of the new run has been learned from: 30 steps are too many.
+    updates = other.metrics().set_index("agent")["updates"]
+    assert updates["0"] == QUICK["updates_per_round"]
+    assert updates["1"] == 0
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+def test_a_run_with_a_replay_brought_along_ends_with_the_same_bits_when_resumed(
+    run: rookery.Run, tmp_path: Path, stops: int
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(run, "1", file, weights_only=False, with_replay=True)
+    settings = {**QUICK, "replay.kind": "prioritised", "agents": {"0": {"from": str(file)}}}
+    whole = rookery.train("treasurehunt", run=tmp_path / "whole", **settings)
+    session = session_of("treasurehunt", tmp_path / "broken", **settings)
+
+    def stop(one: Round) -> None:
+        if one.number == stops:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run(stop)
+
+    broken = rookery.resume(tmp_path / "broken")
+    assert broken.digest() == whole.digest()
+    without = rookery.train(
+        "treasurehunt", run=tmp_path / "without", **{**settings, "agents": {}}
+    )
+    assert without.digest()["agents"]["0"] != whole.digest()["agents"]["0"]
+
+
+def test_a_replay_of_another_number_of_worlds_is_refused(
+    run: rookery.Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(run, "1", file, weights_only=True, with_replay=True)
+
+    with pytest.raises(ConfigError, match=r"not those of this game with worlds=3; use the"):
+        rookery.train(
+            "treasurehunt",
+            run=tmp_path / "other",
+            **{**QUICK, "worlds": 3},
+            agents={"0": {"from": str(file)}},
+        )
+
+
+def test_no_step_joins_the_run_it_was_exported_from_with_the_one_it_goes_on_in() -> None:
+    spec = AgentSpec("a", "a", {"spot": Part((1,), np.dtype(np.float32))}, ("x", "y"))
+    old, new = (Rows(Block.create(Rows.plan(spec, 2, 12))) for _ in range(2))
+    for rows in (old, new):
+        writer = ReplayWriter(rows)
+        for turn in range(5):
+            # World 1 begins an episode in turn 4; world 0 has one that stays open.
+            age = np.array([turn, turn % 4], np.int32)
+            seen = {"spot": np.full((2, 1), turn, np.float32)}
+            writer.see(turn, seen, np.array([True, turn % 4 < 3]), None, age)
+            writer.act(turn, np.zeros(2, np.int32), 1.0, 0)
+            ended = np.array([False, turn % 4 == 2])
+            writer.get(turn, np.ones(2, np.float32), ended, np.zeros(2, bool))
+
+    first = new.prepend(old.raw(range(5)))
+    reader = ReplayReader(
+        "a", new, capacity=20, frames=1, n_step=2, discount=0.5, first=first
+    )
+    reader.take_in(0)
+    before = reader.usable.copy()
+    reader.take_in(5)
+
+    assert first == -5
+    turns, worlds = reader.opening(before)
+    assert sorted(zip(worlds.tolist(), turns.tolist(), strict=True)) == [
+        *((0, turn) for turn in (-5, -4, -3, -2)),
+        *((1, turn) for turn in (-5, -4, -3)),
+    ]
+    closes = reader.closes(before[worlds == 0]) - turns[worlds == 0]
+    assert closes.tolist() == [2, 2, 2, 1]
+    assert set(before) <= set(reader.usable)
+    assert len(set(reader.usable)) == len(reader.usable)

@@ -22,8 +22,6 @@ from rookery.specs import AgentSpec
 COMMIT = "commit"
 GATE = "gate"
 SNAPSHOT = "snapshot"
-FIRST = "first"
-"""The first turn whose rows there are; not 0 after a resume without replays."""
 HANDED = "handed"
 """The newest generation of processes that main has let begin."""
 MATCHES = "matches"
@@ -37,6 +35,14 @@ REPORT_BYTES = 4096
 def worker_name(number: int) -> str:
     """Return the role of a worker."""
     return f"worker {number}"
+
+
+def first_row(agent: str) -> str:
+    """Return the word that says from which turn on there are rows of an agent.
+
+    Not 0 after a resume without replays; below it for one that brought its replay along.
+    """
+    return f"first {agent}"
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,11 @@ class Arena:
             report_bytes: how long the actor's may be.
         """
         plans: dict[str, Plan] = {}
-        names = [COMMIT, FIRST, GATE, SNAPSHOT, HANDED, MATCHES]
+        names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
         told = dict.fromkeys(("actor", "matches"), (reports, report_bytes))
         for agent in agents:
+            names.append(first_row(agent.spec.id))
             plans[f"rows {agent.spec.id}"] = Rows.plan(agent.spec, worlds, agent.slots)
             if agent.state is not None:
                 plans[f"state {agent.spec.id}"] = States.plan(agent.state)

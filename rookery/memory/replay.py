@@ -131,8 +131,10 @@ class ReplayReader:
         self.usable = np.empty(0, np.int64)
         """The steps that can be learned from, as turn * worlds + world."""
         self._pending = np.empty(0, np.int64)
-        self.border = 0
+        self._next = first
         """Rows before this turn have been taken in."""
+        self.border = 0
+        """The border up to which that is."""
 
     @property
     def oldest(self) -> int:
@@ -145,15 +147,15 @@ class ReplayReader:
         Raises:
             DamagedRow: if one was overwritten or damaged. It must not be learned from.
         """
-        first = max(self._first, self.border, border - self._window)
+        first = max(self._next, border - self._window)
         oldest_frame = max(self._first, border - self._window - self.frames + 1)
-        for turn in range(max(self.border, oldest_frame), border):
+        for turn in range(max(self._next, oldest_frame), border):
             if not self.rows.is_whole(turn):
                 raise DamagedRow(
                     f"row {turn} of agent '{self.agent}' is damaged: what lies in shared "
                     "memory is not what was written; start the run again."
                 )
-        self.border = border
+        self.border = self._next = border
         closed = self._close_steps(first)
         every = np.concatenate([self.usable, closed])
         # In order, so that a learner that starts anew draws the same steps.
@@ -169,7 +171,7 @@ class ReplayReader:
                 overwritten: it is being written.
         """
         oldest_frame = max(self._first, self.oldest - self.frames + 1)
-        if self.border and commit - self.rows.slots >= oldest_frame:
+        if self._next > self._first and commit - self.rows.slots >= oldest_frame:
             raise DamagedRow(
                 f"rows of agent '{self.agent}' were overwritten while they were learned "
                 f"from (turn {commit}, {self.rows.slots} slots): this is a mistake in "

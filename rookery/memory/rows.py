@@ -71,13 +71,13 @@ class Rows:
     def seal(self, turn: int) -> None:
         """Give a finished slot its sequence number and checksum."""
         slot = turn % self.slots
-        self.columns["sequence"][slot] = turn + 1
+        self.columns["sequence"][slot] = sequence_of(turn)
         self.columns["checksum"][slot] = self._checksum(slot)
 
     def is_whole(self, turn: int) -> bool:
         """Whether the slot of a turn holds that turn, undamaged."""
         slot = turn % self.slots
-        if self.columns["sequence"][slot] != turn + 1:
+        if self.columns["sequence"][slot] != sequence_of(turn):
             return False
         return bool(self.columns["checksum"][slot] == self._checksum(slot))
 
@@ -94,6 +94,26 @@ class Rows:
         if data is not None:
             self._bytes[slots] = data
         return self._bytes[slots]
+
+    def prepend(self, data: Array) -> int:
+        """Put slots of another run before turn 0; return the turn of the first.
+
+        The last of them closes what is open in it, so that no step joins two runs.
+        """
+        turns = range(-len(data), 0)
+        self.raw(turns, data)
+        self.columns["truncated"][-2 % self.slots] |= (
+            self.columns["age"][-1 % self.slots] > 0
+        )
+        self.columns["active"][-1 % self.slots] = False
+        for turn in turns:
+            self.seal(turn)
+        return turns.start
+
+
+def sequence_of(turn: int) -> int:
+    """Return a turn's sequence number; turns of an earlier life lie below 0."""
+    return (turn + 1) % 2**64
 
 
 def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:
