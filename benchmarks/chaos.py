@@ -132,12 +132,15 @@ def send(pid: int, number: int) -> bool:
 def disturb(
     folder: Path, chance: random.Random, account: Account, asked: Account, stopped: set[int]
 ) -> None:
-    """Kill some processes of a run, or stop one; who is stopped is left for main to find."""
+    """Kill some processes of a run, or stop one and leave it for main to find."""
     pids = [pid for pid in living(folder).values() if pid not in stopped]
     if not pids:
         return
-    if account.stops < asked.stops and chance.random() < 0.2:
-        pid = chance.choice(pids)
+    # Somebody who loads may take minutes, so those that work are stopped.
+    ready = {one["pid"] for one in events(folder) if one["event"] == "ready"}
+    able = sorted(ready.intersection(pids))
+    if able and account.stops < asked.stops and chance.random() < 0.2:
+        pid = chance.choice(able)
         stopped.add(pid)
         account.stops += send(pid, signal.SIGSTOP)
     elif account.kills < asked.kills:

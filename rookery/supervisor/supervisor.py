@@ -76,6 +76,8 @@ class Supervisor:
         self._restarts, self._silence = Restarts(limits.deaths), Silence(limits.silence)
         self._loading = Silence(max(limits.silence, LOADING_SECONDS))
         self._children: dict[str, Child] = {}
+        self._loading_roles: set[str] = set()
+        """Who has not given its first sign of life."""
         self._due: dict[str, float] = {}
         """When a role that died is started again."""
         self._reached: dict[str, int] = {}
@@ -115,8 +117,8 @@ class Supervisor:
         for role, child in list(self._children.items()):
             if child.is_dead:
                 self._bury(role, child)
-            elif self._words.load(self._progress[role]) > self._reached[role]:
-                self._restarts.progressed(role)
+            else:
+                self._look_at(role, child)
         now = time.monotonic()
         for role in [role for role, when in self._due.items() if when <= now]:
             del self._due[role]
@@ -124,6 +126,14 @@ class Supervisor:
                 self._begin(role, "restart")
             except OSError as error:  # the system may have more to give later
                 self._put_off(role, f"it could not be started again ({error})")
+
+    def _look_at(self, role: str, child: Child) -> None:
+        if role in self._loading_roles and self._words.load(f"{role} beat") > 0:
+            self._loading_roles.remove(role)
+            attempt = self._restarts.record(role).attempt
+            self._tell("ready", role, pid=child.pid, attempt=attempt)
+        if self._words.load(self._progress[role]) > self._reached[role]:
+            self._restarts.progressed(role)
 
     def _end_the_silent(self) -> None:
         """Kill who hangs, and let it be restarted like anybody else who died."""
@@ -154,6 +164,7 @@ class Supervisor:
         self._words.note(f"{role} beat", 0)
         self._silence.forget(role)
         self._loading.forget(role)
+        self._loading_roles.add(role)
         self._reached[role] = self._words.load(self._progress[role])
         child = self._children[role] = self._launch(role)
         attempt = self._restarts.record(role).attempt

@@ -157,7 +157,15 @@ def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
     run_through(session, hang)
 
     actor = [e for e in events(session.folder) if e["role"] == "actor"]
-    assert [e["event"] for e in actor] == ["start", "silent", "death", "restart", "end"]
+    assert [e["event"] for e in actor] == [
+        "start",
+        "ready",
+        "silent",
+        "death",
+        "restart",
+        "ready",
+        "end",
+    ]
     assert "no sign of life for" in actor[2]["line"]
     assert rookery.Run(session.folder).digest()["run"] == alone("treasurehunt", **LONG)
 

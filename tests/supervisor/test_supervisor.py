@@ -227,5 +227,5 @@ def test_a_process_that_gives_no_sign_of_life_is_ended_and_started_again(
         staff.pass_time(1.0)
 
     events = [event for event, role in staff.told if role == "actor"]
-    assert events == ["start", "silent", "death", "restart"]
+    assert events == ["start", "ready", "silent", "death", "restart"]
     assert ("silent", "worker 0") not in staff.told
