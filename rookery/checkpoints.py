@@ -1,7 +1,9 @@
 """Checkpoints: folders of arrays, written whole or not at all, and verified when read.
 
 A checkpoint is written into a temporary folder, every file is flushed to the disk, a
-manifest with sizes and SHA-256 sums is added, and only then the folder gets its name. No
+manifest with sizes and SHA-256 sums is added, and only then the folder gets its name. One
+of the same number is whole under another name until then. Whoever saves next takes out
+what a process that was killed has left. No
 pickle: arrays are safetensors, the manifest is JSON, and neither names code.
 """
 
@@ -27,7 +29,7 @@ from rookery.specs import Array
 
 MANIFEST = "manifest.json"
 LAYOUT = 1
-NAME = re.compile(r"ckpt-(\d+)")
+NAME = re.compile(r"ckpt-(\d+)(-old)?")
 PLAIN = re.compile(r"[\w.-]+")
 
 Files = Mapping[str, Mapping[str, Array]]
@@ -42,9 +44,8 @@ def save_checkpoint(
     folder: Path, number: int, files: Files, about: Mapping[str, Any]
 ) -> Path:
     """Write checkpoint `number` into a folder of checkpoints and return its path."""
-    target = folder / f"ckpt-{number}"
-    partial = folder / f"partial-{number}-{os.getpid()}"
-    shutil.rmtree(partial, ignore_errors=True)
+    target, partial = folder / f"ckpt-{number}", folder / f"partial-{number}"
+    _tidy(folder)
     partial.mkdir(parents=True)
     sums = {}
     for name, arrays in files.items():
@@ -54,10 +55,34 @@ def save_checkpoint(
     manifest = {"layout": LAYOUT, "round": number, "files": sums, **about}
     write_whole(partial / MANIFEST, json.dumps(manifest, indent=2).encode())
     sync_folder(partial)
-    shutil.rmtree(target, ignore_errors=True)
+    if target.exists():
+        os.rename(target, folder / f"ckpt-{number}-old")
     os.rename(partial, target)
     sync_folder(folder)
+    _tidy(folder)
     return target
+
+
+def _tidy(folder: Path) -> None:
+    """Take out what is half written, and what has been replaced."""
+    replaced = [
+        path
+        for path in folder.glob("ckpt-*-old")
+        if path.with_name(path.name.removesuffix("-old")).exists()
+    ]
+    for path in [*folder.glob("partial-*"), *replaced]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def prune(folder: Path, newest: Path, keep: int) -> None:
+    """Keep a checkpoint and some before it, and no others.
+
+    Those after it do not count: a run that has gone on from before them passes them again.
+    """
+    found = checkpoints_in(folder)
+    older = found[found.index(newest) :]
+    for path in [*found[: -len(older)], *older[keep:]]:
+        shutil.rmtree(path)
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, dict[str, Array]], dict[str, Any]]:
@@ -148,8 +173,8 @@ def checkpoints_in(folder: Path) -> list[Path]:
     for path in folder.glob("ckpt-*") if folder.is_dir() else []:
         matched = NAME.fullmatch(path.name)
         if matched:
-            found.append((int(matched[1]), path))
-    return [path for _, path in sorted(found, reverse=True)]
+            found.append((int(matched[1]), matched[2] is None, path))
+    return [path for *_, path in sorted(found, reverse=True)]
 
 
 def digest(arrays: Mapping[str, Array], rows: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as save_bytes
 
-from rookery.checkpoints import Checkpoint, checkpoints_in, newest_whole, save_checkpoint
+from rookery.checkpoints import Checkpoint, newest_whole, prune, save_checkpoint
 from rookery.config.run import Config
 from rookery.config.toml import write_config
 from rookery.disk import write_whole
@@ -220,11 +220,10 @@ class Session:
         folder = self.folder / CHECKPOINTS
         border = self.training.border_to_save(number)
         files = files_of(self.training, border)
-        save_checkpoint(folder, border, files, about(self.training, files))
+        saved = save_checkpoint(folder, border, files, about(self.training, files))
         self._saved, self._saved_at = number, time.monotonic()
         self.log.event("checkpoint", round=number)
-        for old in checkpoints_in(folder)[self.config.checkpoints.keep :]:
-            shutil.rmtree(old)
+        prune(folder, saved, self.config.checkpoints.keep)
 
 
 def _is_due(every: int, number: int) -> bool:
