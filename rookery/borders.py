@@ -40,6 +40,11 @@ class Borders:
         self._words.store(GATE, recorded + max(2, self._ahead))
 
     @property
+    def last_opened(self) -> int:
+        """The last border that main has recorded for sure; 0 if none."""
+        return max(0, self._words.load(GATE) - max(2, self._ahead))
+
+    @property
     def last_allowed(self) -> int:
         """The last round that may start."""
         return min(self._words.load(GATE), self._rounds)

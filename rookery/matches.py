@@ -17,6 +17,7 @@ from rookery.company import Member
 from rookery.games.catalog import Entry
 from rookery.memory.arena import MATCHES, Arena
 from rookery.playing import Match, Seat, play_match
+from rookery.recordings import Recording
 from rookery.specs import Array
 from rookery.trained import TrainedAgent
 from rookery.weights import Published, Weights
@@ -69,11 +70,19 @@ class Matches:
         if _is_due(self._record_every, border):
             seats = self._seats(weights, steps, greedy=True)
             match = self._match(border, seats, episodes=1, record=True)
-            self._folder.mkdir(exist_ok=True)
-            match.recordings[0].save(self._folder / f"round-{border}.safetensors")
+            about["unrecorded"] = self._keep(match.recordings[0], border)
         number = self._count(border)
         self._reports.write(number, about)
         self._words.store(MATCHES, number)
+
+    def _keep(self, recording: Recording, border: int) -> str:
+        """Write a recording; return why that was not possible, '' if it was."""
+        try:
+            self._folder.mkdir(exist_ok=True)
+            recording.save(self._folder / f"round-{border}.safetensors")
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
 
     def _seats(self, weights: Weights, steps: Array, greedy: bool) -> list[Seat]:
         """Return who plays: trained agents, and scripted players."""

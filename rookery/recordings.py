@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from rookery.arrayfiles import CheckpointError, parse_json, read_arrays, to_bytes
+from rookery.disk import replace_whole
 from rookery.errors import ConfigError
 from rookery.games.base import Game
 from rookery.games.episodes import Episode
@@ -22,6 +22,8 @@ from rookery.games.table import Turn
 from rookery.specs import Array
 
 FRAMES = "frames"
+MOST_BYTES = 2**32
+"""No recording is longer."""
 
 
 @dataclass
@@ -50,20 +52,18 @@ class Recording:
             "agents": self.agents,
             "players": self.players,
         }
-        arrays = {name: np.ascontiguousarray(a) for name, a in self.arrays.items()}
-        save_file(arrays, path, metadata={"rookery": json.dumps(about)})
+        replace_whole(Path(path), to_bytes(self.arrays, {"rookery": json.dumps(about)}))
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """Read a recording that `save` wrote."""
         try:
-            with safe_open(path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {})["rookery"])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            arrays, said = read_arrays(Path(path), MOST_BYTES)
+            about = parse_json(said["rookery"])
             arrays["actions"], arrays["rewards"]  # without them it is no recording
             world, episode = int(about["world"]), int(about["episode"])
             agents, players = tuple(about["agents"]), tuple(about["players"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        except (CheckpointError, KeyError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{path} is no recording of an episode ({error}): name a file that "
                 "rookery recorded."

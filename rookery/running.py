@@ -6,16 +6,24 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save as save_bytes
 
-from rookery.checkpoints import Checkpoint, newest_whole, prune, save_checkpoint
+from rookery.arrayfiles import to_bytes
+from rookery.checkpoints import (
+    checkpoints_in,
+    newest_whole,
+    number_of,
+    prune,
+    save_checkpoint,
+)
 from rookery.config.run import Config
 from rookery.config.toml import write_config
-from rookery.disk import write_whole
+from rookery.disk import Attempts, replace_whole
+from rookery.errors import ConfigError, RookeryError
 from rookery.folders import CHECKPOINTS, RunLock
 from rookery.games.catalog import Entry
 from rookery.loading import one_line
@@ -29,12 +37,24 @@ from rookery.monitoring.metrics import (
 )
 from rookery.origins import origins_of
 from rookery.playing import agents_of
-from rookery.saving import about, differences, files_of, go_on_from_memory, restore
+from rookery.saving import (
+    about,
+    differences,
+    files_of,
+    fitting,
+    go_on_from_memory,
+    restore,
+)
 from rookery.stopping import StopFlag, Stopped
 from rookery.training import MEMORY, Round, Training
 
 ALARMS = ("stalled", INEXACT)
 """Events that a person should hear of at once."""
+WEIGHTS = "weights"
+
+
+class NotSaved(RookeryError):
+    """What was learned last could not be written."""
 
 
 class Session:
@@ -49,18 +69,20 @@ class Session:
         resume: bool = False,
     ) -> None:
         self.config, self.folder = config, folder
+        self.say: Callable[[str], None] = lambda line: None
+        """Called at once with what a person should hear of."""
+        self._attempt = Attempts(lambda line: self.say(f"warning: {line}"))
         self._lock = RunLock(folder)
-        self.log = RunLog(folder)
+        self.log = RunLog(folder, self._attempt)
         try:
             self._build(entry, stop, resume)
         except BaseException as error:
             self._note_failure(error)
-            self.log.close()
             self._lock.close()
             raise
         self.done = self.training.border or 0
         """The last round that is complete."""
-        self._begun = self._saved = self.done
+        self._begun = self.done
         self._saved_at = time.monotonic()
         self._evaluated = set(self.log.evaluated())
 
@@ -68,29 +90,46 @@ class Session:
         """Make everything that a run needs, or bring it back."""
         config, folder = self.config, self.folder
         origins = {} if resume else origins_of(config, agents_of(entry, config))
-        checkpoint = None
-        if resume and not (folder / MEMORY).exists():
-            checkpoint = newest_whole(folder / CHECKPOINTS)
-        self.say: Callable[[str], None] = lambda line: None
-        """Called at once with what a person should hear of."""
+        in_files = (folder / MEMORY).exists()
         self.training = Training(entry, config, origins, stop, folder, self._tell)
-        if resume:
-            self.training.warnings += self._go_on(checkpoint)
-        else:
-            write_config(config, folder / "config.toml")
+        self._saved = 0
+        """The round of the newest checkpoint."""
+        try:
+            if not resume:
+                write_config(config, folder / "config.toml")
+            elif in_files:
+                self._go_on_from_memory()
+            else:
+                self._go_on_from_checkpoint()
+        except BaseException as error:
+            self.training.close()
+            if not in_files:
+                self._forget_memory()
+            if isinstance(error, OSError):
+                raise _cannot_write(folder, error) from error
+            raise
 
-    def _go_on(self, checkpoint: Checkpoint | None) -> list[str]:
-        """Put the run where it ended; return what is worth a warning."""
-        if checkpoint is None:  # its memory lies in files
-            self.log.cut(self.log.last_round())
-            go_on_from_memory(self.training, self.log.last_round())
-            return []
-        restore(self.training, checkpoint.files, checkpoint.manifest)
-        self.log.cut(int(checkpoint.manifest["round"]))
-        return [*checkpoint.warnings, *differences(checkpoint.manifest)]
+    def _go_on_from_memory(self) -> None:
+        """Go on from what lies in files; a full disk may have cost lines, but no round."""
+        recorded = max(self.log.last_round(), self.training.borders.last_opened)
+        self.log.cut(recorded)
+        go_on_from_memory(self.training, recorded)
+        newest = checkpoints_in(self.folder / CHECKPOINTS)[:1]
+        self._saved = max((number_of(path) for path in newest), default=0)
+
+    def _go_on_from_checkpoint(self) -> None:
+        found = newest_whole(self.folder / CHECKPOINTS, fitting(self.training))
+        restore(self.training, found.files, found.manifest)
+        self._saved = int(found.manifest["round"])
+        self.log.cut(self._saved)
+        self.training.warnings += [*found.warnings, *differences(found.manifest)]
 
     def run(self, show: Callable[[Round], None]) -> None:
-        """Train all rounds; leave the last complete one behind, whatever happens."""
+        """Train all rounds; leave the last complete one behind, whatever happens.
+
+        Raises:
+            NotSaved: if that could not be written, when everything else is closed.
+        """
         about = {"rounds": self.config.rounds, "seed": self.config.seed}
         sizes = self.training.arena.sizes()
         self.log.event("start", "main", round=self.done, **about, bytes=sizes)
@@ -100,36 +139,62 @@ class Session:
                 self.done = one.number
                 self._keep(one.number)
                 show(one)
-        except (Stopped, KeyboardInterrupt):
-            self.log.event("stop", round=self.done)
+        except BaseException as error:
+            if isinstance(error, Stopped | KeyboardInterrupt):
+                self.log.event("stop", round=self.done)
+            elif isinstance(error, Exception):
+                self._note_failure(error)
+            if lost := self._leave():
+                self.say(f"error: {lost}")
             raise
-        except Exception as error:
-            self._note_failure(error)
-            raise
-        finally:
-            self._leave()
+        if lost := self._leave():
+            raise NotSaved(lost)
 
     def _note_failure(self, error: BaseException) -> None:
         """Keep the traceback of what ended the run; people are told one line."""
         said = "".join(traceback.format_exception(error))
         self.log.event("failure", line=one_line(error), traceback=said)
 
-    def _leave(self) -> None:
-        """End every process, keep what was learned, and let go of everything."""
-        self.training.engine.close()
-        self._record_matches(self.training.new_matches())
-        if self.done > self._begun:
-            self._save_weights(self.done)
-        if self.done > self._saved:
-            self._save_checkpoint(self.done)
-        self.log.event("end", round=self.done)
-        self.log.close()
-        self.training.close()
-        if self.done == self.config.rounds and (self.folder / MEMORY).exists():
-            # Gone at once: half of it could not be gone on from.
+    def _leave(self) -> str:
+        """End every process, keep what was learned, and let go of everything.
+
+        Returns what could not be kept, in one line; '' if all is well.
+        """
+        with ExitStack() as last:
+            last.callback(self._lock.close)
+            last.callback(self.training.close)
+            self.training.engine.close()
+            self._record_matches(self.training.new_matches())
+            lost = self._keep_last()
+            self.log.event("end", round=self.done)
+        if self.done == self.config.rounds and not lost:
+            self._forget_memory()
+        return lost
+
+    def _keep_last(self) -> str:
+        """Keep the last complete round; return why it could not be, '' if it was."""
+        if not (self.done > self._begun or 0 < self.done == self.config.rounds):
+            return ""
+        kept = self._weights_file(self.done).exists() or self._try_weights(self.done)
+        kept &= self.done <= self._saved or self._try_checkpoint(self.done)
+        return "" if kept else self._lost()
+
+    def _lost(self) -> str:
+        reason = self._attempt.reason(CHECKPOINTS) or self._attempt.reason(WEIGHTS)
+        if self._saved < self.done and not (self.folder / MEMORY).exists():
+            there = f"the newest checkpoint is of round {self._saved}"
+        else:
+            there = "nothing is lost yet"
+        return (
+            f"round {self.done} could not be saved in {self.folder} ({reason}): {there}; "
+            f"free some space, then: rookery resume {self.folder}"
+        )
+
+    def _forget_memory(self) -> None:
+        """Remove the files of memory at once: half of them could not be gone on from."""
+        with suppress(OSError):
             old = (self.folder / MEMORY).rename(self.folder / f".{MEMORY}")
             shutil.rmtree(old, ignore_errors=True)
-        self._lock.close()
 
     # Writing down.
 
@@ -184,6 +249,8 @@ class Session:
         for match in matches:
             if match["round"] in self._evaluated:
                 continue  # written down before main was killed
+            if "unrecorded" in match:
+                self._attempt.note("recordings", match["unrecorded"])
             for players, found in match["evaluations"].items():
                 line = {"round": match["round"], "players": players, **found}
                 self.log.line(EVALUATIONS, line)
@@ -198,33 +265,48 @@ class Session:
         No round after the next starts before this is done, so what is read stays whole.
         """
         if _is_due(self.config.checkpoints.weights_every_rounds, number):
-            self._save_weights(number)
+            self._try_weights(number)
         minutes = (time.monotonic() - self._saved_at) / 60
         by_time = 0 < self.config.checkpoints.every_minutes <= minutes
         if by_time or _is_due(self.config.checkpoints.every_rounds, number):
-            self._save_checkpoint(number)
+            self._try_checkpoint(number)
+
+    def _weights_file(self, number: int) -> Path:
+        return self.folder / WEIGHTS / f"round-{number}.safetensors"
+
+    def _try_weights(self, number: int) -> bool:
+        return self._attempt(WEIGHTS, lambda: self._save_weights(number))
 
     def _save_weights(self, number: int) -> None:
-        folder = self.folder / "weights"
-        folder.mkdir(exist_ok=True)
         arrays = {
-            f"{agent}/{name}": array.copy()
+            f"{agent}/{name}": array
             for agent, named in self.training.named_weights(number).items()
             for name, array in named.items()
         }
-        partial = folder / ".partial"
-        write_whole(partial, save_bytes(arrays))
-        partial.rename(folder / f"round-{number}.safetensors")
+        path = self._weights_file(number)
+        path.parent.mkdir(exist_ok=True)
+        replace_whole(path, to_bytes(arrays))
+
+    def _try_checkpoint(self, number: int) -> bool:
+        self._saved_at = time.monotonic()  # if it fails, it is not tried every round
+        return self._attempt(CHECKPOINTS, lambda: self._save_checkpoint(number))
 
     def _save_checkpoint(self, number: int) -> None:
         folder = self.folder / CHECKPOINTS
         border = self.training.border_to_save(number)
         files = files_of(self.training, border)
         saved = save_checkpoint(folder, border, files, about(self.training, files))
-        self._saved, self._saved_at = number, time.monotonic()
+        self._saved = number
         self.log.event("checkpoint", round=number)
         prune(folder, saved, self.config.checkpoints.keep)
 
 
 def _is_due(every: int, number: int) -> bool:
     return every > 0 and number % every == 0
+
+
+def _cannot_write(folder: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot write {error.filename or folder} ({error.strerror}): free some space, or "
+        "choose another folder."
+    )

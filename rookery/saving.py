@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rookery.arrayfiles import shapes_of
 from rookery.borders import rounds_ahead
-from rookery.checkpoints import CheckpointError
+from rookery.checkpoints import Check, CheckpointError
 from rookery.company import Member
 from rookery.memory.arena import COMMIT, MATCHES, first_row
 from rookery.specs import Array
@@ -46,6 +47,7 @@ def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[
         },
         "schedule": training.config.schedule,
         "matches": training.matches,
+        "first": {member.id: _first(training, member) for member in training.members},
         **machine(),
     }
 
@@ -66,12 +68,20 @@ def _processor() -> str:
 
 
 def _rows_of(training: Training, member: Member, border: int) -> dict[str, Array]:
-    """Return the rows that playing and learning still need after a border."""
+    turns = _turns_kept(training, member, border, _first(training, member))
+    return {"rows": training.arena.rows(member.id).raw(turns).copy()}
+
+
+def _first(training: Training, member: Member) -> int:
+    return training.arena.words.load(first_row(member.id))
+
+
+def _turns_kept(training: Training, member: Member, border: int, first: int) -> range:
+    """Return the turns whose rows playing and learning still need after a border."""
     rows, config = training.arena.rows(member.id), training.config
     last = border * config.turns_per_round
     kept = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
-    first = max(training.arena.words.load(first_row(member.id)), last - kept)
-    return {"first": np.array([first]), "rows": rows.raw(range(first, last)).copy()}
+    return range(max(first, last - kept), last)
 
 
 def restore(
@@ -79,58 +89,80 @@ def restore(
     files: Mapping[str, Mapping[str, Array]],
     manifest: Mapping[str, Any],
 ) -> None:
-    """Put a run where a checkpoint was taken.
-
-    Raises:
-        CheckpointError: if it is of another kind of run.
-    """
+    """Put a run where a checkpoint was taken that `fitting` has found to fit."""
     border = int(manifest["round"])
-    check_fit(training, files)
+    turn = border * training.config.turns_per_round
+    if files[ACTOR_FILE]["life/turn"][0] != turn:
+        raise CheckpointError(_misfit(f"'{ACTOR_FILE}'"))
     for member in training.members:
         name = f"replay-{member.plan.number}"
-        first = border * training.config.turns_per_round
+        first = turn
         if name in files:
-            first = _put_rows(training, member, files[name])
+            first = manifest["first"][member.id]
+            turns = _turns_kept(training, member, border, first)
+            training.arena.rows(member.id).raw(turns, files[name]["rows"])
         training.arena.words.store(first_row(member.id), first)
         if member.algorithm is not None:
             state = training.unnamed_state(member, files[f"agent-{member.plan.number}"])
             version = border if member.learns else 0
             training.arena.states(member.id).publish(version, state)
-    snapshot = files[ACTOR_FILE]
-    training.arena.snapshots().publish(border, snapshot)
-    training.arena.words.store(COMMIT, int(snapshot["life/turn"][0]))
+    training.arena.snapshots().publish(border, files[ACTOR_FILE])
+    training.arena.words.store(COMMIT, turn)
     training.go_on_from(border, int(manifest["matches"]))
 
 
-def _put_rows(training: Training, member: Member, file: Mapping[str, Array]) -> int:
-    """Put an agent's rows where they were; return the turn of the first."""
-    first, data = int(file["first"][0]), file["rows"]
-    training.arena.rows(member.id).raw(range(first, first + len(data)), data)
-    return first
+def fitting(training: Training) -> Check:
+    """Return what refuses a checkpoint that is not of this run, by its shapes alone."""
+
+    def check(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
+        border = manifest["round"]
+        if not 0 <= border <= training.config.rounds:
+            raise CheckpointError(_misfit(f"round {border}"))
+        if not (_is_count(manifest.get("matches")) and _are_rows(training, manifest)):
+            raise CheckpointError(_misfit("manifest"))
+        wanted = _wanted(training, border, manifest["first"])
+        needed = {name for name in wanted if not name.startswith("replay-")}
+        for name in sorted(needed | set(shapes)):
+            if shapes.get(name) != wanted.get(name):
+                raise CheckpointError(_misfit(f"'{name}'"))
+
+    return check
 
 
-def check_fit(training: Training, files: Mapping[str, Mapping[str, Array]]) -> None:
-    """Refuse a checkpoint whose arrays are not those of this run.
+def _misfit(what: str) -> str:
+    return (
+        f"the checkpoint's {what} does not fit this run: its settings have changed since; "
+        "put config.toml back as it was."
+    )
 
-    Raises:
-        CheckpointError: naming the first that differs.
-    """
-    wanted = {ACTOR_FILE: _shapes(training.arena.snapshots().read_slot(0))}
+
+def _is_count(found: Any) -> bool:
+    return type(found) is int and 0 <= found < 2**62
+
+
+def _are_rows(training: Training, manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest has row hashes and first rows of exactly our agents."""
+    rows, first = manifest.get("rows"), manifest.get("first")
+    ids = [member.id for member in training.members]
+    if not (isinstance(rows, dict) and isinstance(first, dict)):
+        return False
+    texts = all(isinstance(one, str) for one in rows.values())
+    turns = all(type(one) is int and abs(one) < 2**62 for one in first.values())
+    return list(rows) == ids and list(first) == ids and texts and turns
+
+
+def _wanted(training: Training, border: int, first: Mapping[str, int]) -> dict[str, Any]:
+    """Return the shapes in every file that a checkpoint of a border may have."""
+    wanted = {ACTOR_FILE: shapes_of(training.arena.snapshots().read_slot(0))}
     for member in training.members:
+        number = member.plan.number
+        turns = _turns_kept(training, member, border, first[member.id])
         if member.algorithm is not None:
             slot = training.arena.states(member.id).read_slot(0)
-            named = training.named(member, slot)
-            wanted[f"agent-{member.plan.number}"] = _shapes(named)
-    for name, shapes in wanted.items():
-        if name not in files or _shapes(files[name]) != shapes:
-            raise CheckpointError(
-                f"the checkpoint's '{name}' does not fit this run: its settings have "
-                "changed since; put config.toml back as it was."
-            )
-
-
-def _shapes(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
-    return {name: (array.shape, array.dtype.str) for name, array in arrays.items()}
+            wanted[f"agent-{number}"] = shapes_of(training.named(member, slot))
+        row_bytes = training.arena.rows(member.id).row_bytes
+        wanted[f"replay-{number}"] = {"rows": ((len(turns), row_bytes), "|u1")}
+    return wanted
 
 
 def go_on_from_memory(training: Training, recorded: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.checkpoints import CheckpointError, checkpoints_in
+from rookery.checkpoints import CheckpointError, checkpoints_in, sum_of_manifest
 from rookery.configuring import configure
 from rookery.errors import ConfigError
 from rookery.folders import RunLock
@@ -180,7 +180,7 @@ def test_a_run_without_a_whole_checkpoint_is_refused(stopped: Run) -> None:
     for path in checkpoints_in(stopped.path / "checkpoints"):
         (path / "manifest.json").write_text("{}")
 
-    with pytest.raises(CheckpointError, match=r"no checkpoint is whole: .*is damaged"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint can be used: .*is damaged"):
         go_on(stopped)
 
     shutil.rmtree(stopped.path / "checkpoints")
@@ -216,6 +216,7 @@ def test_another_torch_is_pointed_out(stopped: Run) -> None:
     (path,) = checkpoints_in(stopped.path / "checkpoints")
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["torch"] = "1.0"
+    manifest["sum"] = sum_of_manifest(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest))
 
     session = go_on(stopped)

@@ -60,6 +60,7 @@ class Rows:
             if name.startswith(PART)
         }
         self._bytes = self.records.view(np.uint8).reshape(self.slots, -1)
+        self.row_bytes = self._bytes.shape[1]
         checksum = self.records.dtype.fields["checksum"]  # type: ignore[index]
         self._first_byte = checksum[1] + 4
 

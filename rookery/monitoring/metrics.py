@@ -13,9 +13,10 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
+from rookery.disk import Attempts, append_whole, replace_whole
+from rookery.monitoring.board import Board
 
 METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
@@ -26,19 +27,16 @@ INEXACT = "inexact"
 
 
 class RunLog:
-    """Writes the lines of a run."""
+    """Writes the lines of a run; what cannot be written is left out."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._files: dict[str, TextIO] = {}
-        self._board = SummaryWriter(str(folder / "tensorboard"))
+    def __init__(self, folder: Path, attempt: Attempts) -> None:
+        self._folder, self._attempt = folder, attempt
+        self._board = Board(folder / "tensorboard")
 
     def line(self, name: str, value: Mapping[str, Any]) -> None:
         """Append one JSON object to a file of the run."""
-        if name not in self._files:
-            self._files[name] = (self._folder / name).open("a", encoding="utf-8")
-        self._files[name].write(json.dumps(value, allow_nan=False, default=_number) + "\n")
-        self._files[name].flush()
+        text = json.dumps(value, allow_nan=False, default=_number) + "\n"
+        self._attempt(name, lambda: append_whole(self._folder / name, text.encode()))
 
     def event(self, event: str, role: str = "main", **more: Any) -> str | None:
         """Write down that something happened to a process of the run.
@@ -56,11 +54,16 @@ class RunLog:
 
     def _failure(self, about: Mapping[str, Any]) -> str:
         folder = self._folder / "failures"
-        folder.mkdir(exist_ok=True)
         role, attempt = str(about["role"]).replace(" ", "-"), int(about["attempt"])
         while (path := folder / f"{role}.attempt-{attempt}.json").exists():
             attempt += 1  # from before the run was resumed
-        path.write_text(json.dumps(about, indent=2, default=str), encoding="utf-8")
+        text = json.dumps(about, indent=2, default=str)
+
+        def write() -> None:
+            folder.mkdir(exist_ok=True)
+            replace_whole(path, text.encode())
+
+        self._attempt("failures", write)
         return str(path.relative_to(self._folder))
 
     def last_round(self) -> int:
@@ -78,21 +81,13 @@ class RunLog:
             path = self._folder / name
             kept = [line for line in read_lines(path) if line["round"] <= border]
             if path.exists():
-                partial = path.with_name(f".{name}.partial")
                 text = "".join(json.dumps(line) + "\n" for line in kept)
-                partial.write_text(text, encoding="utf-8")
-                partial.replace(path)
+                replace_whole(path, text.encode())
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Show figures in TensorBoard."""
-        for name, value in values.items():
-            self._board.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        """Finish all files."""
-        for file in self._files.values():
-            file.close()
-        self._board.close()
+        if values:
+            self._attempt("tensorboard", lambda: self._board.write(step, values))
 
 
 def _number(value: Any) -> Any:
