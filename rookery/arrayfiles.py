@@ -59,6 +59,11 @@ def shapes_of(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], s
     return {name: (array.shape, array.dtype.str) for name, array in arrays.items()}
 
 
+def bytes_of(shapes: Shapes) -> int:
+    """Return how many bytes arrays take."""
+    return sum(prod(s) * np.dtype(dtype).itemsize for s, dtype in shapes.values())
+
+
 def parse_json(data: bytes | str) -> Any:
     """Return what JSON says, if it says it once and in numbers.
 
@@ -136,7 +141,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], dict[str, str]]:
         raise Damaged("what its header says is no text")
     end = 0
     for name, (entry, first, last) in sorted(_spans(header), key=lambda one: one[1][1:]):
-        if first != end or last - first != _bytes_of(name, entry):
+        if first != end or last - first != _size_of(name, entry):
             raise Damaged(f"its array {name[:60]!r} lies where it cannot")
         end = last
     if LENGTH + length + end != size:
@@ -163,7 +168,7 @@ def _are_sizes(found: Any) -> bool:
     return isinstance(found, list) and all(type(x) is int and x >= 0 for x in found)
 
 
-def _bytes_of(name: str, entry: dict[str, Any]) -> int:
+def _size_of(name: str, entry: dict[str, Any]) -> int:
     dtype = entry["dtype"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise Damaged(f"its array {name[:60]!r} is of an unknown type")

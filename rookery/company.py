@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rookery.algorithms.base import AgentPlan, Algorithm
+import numpy as np
+
+from rookery.algorithms.base import WEIGHTS, AgentPlan, Algorithm
 from rookery.algorithms.catalog import find_algorithm
+from rookery.arrayfiles import shapes_of
 from rookery.config.agent import AgentSettings
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
@@ -115,6 +119,15 @@ def check_company(members: Sequence[Member], worlds: int = 1) -> None:
             )
     if problems:
         raise ConfigError(*problems)
+
+
+def weight_shapes(member: Member) -> dict[str, Any]:
+    """Return what arrays an agent's weights are, by name and without padding."""
+    if member.algorithm is None:
+        return {}
+    shape, dtype = member.algorithm.rule.shapes(member.plan, 1, 1)[WEIGHTS]
+    named = member.algorithm.rule.named_weights(member.plan, np.zeros(shape, dtype))
+    return shapes_of(named)
 
 
 def capacity_of(member: Member, turns_per_round: int, worlds: int) -> int:

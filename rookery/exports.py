@@ -6,16 +6,13 @@ names no code: who uses it says by which algorithm.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as save_bytes
-
+from rookery.arrayfiles import read_arrays, to_bytes
 from rookery.checkpoints import CheckpointError, newest_whole
-from rookery.disk import write_whole
+from rookery.disk import replace_whole
 from rookery.errors import ConfigError
 from rookery.folders import CHECKPOINTS
 from rookery.memory.rows import row_dtype
@@ -25,6 +22,8 @@ from rookery.specs import AgentSpec, Array
 KIND = "rookery agent"
 WEIGHTS = "weights."
 ROWS = "rows"
+MOST_BYTES = 2**36
+"""No agent in a file is larger, with its replay."""
 OF_REPLAY = ("priorities", "largest_priority")
 """What belongs to places in a replay; rows that are brought along get others."""
 
@@ -100,11 +99,8 @@ def export_agent(
         "shape": shape_of(trained.spec),
         "layout": layout_of(trained.spec, run.config.worlds),
     }
-    data = save_bytes({k: a.copy(order="C") for k, a in arrays.items()}, about)
     try:
-        partial = path.with_name(f".{path.name}.partial")
-        write_whole(partial, data)
-        partial.rename(path)
+        replace_whole(path, to_bytes(arrays, about))
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}).") from error
 
@@ -124,12 +120,7 @@ def read_agent(path: Path) -> Exported:
     Raises:
         CheckpointError: if it is none.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about: Mapping[str, str] = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}).") from error
+    arrays, about = read_arrays(path.resolve(), MOST_BYTES)
     if about.get("kind") != KIND:
         raise CheckpointError(f"{path} holds no agent: make it with rookery export.")
     rows = arrays.pop(ROWS, None)

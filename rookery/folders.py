@@ -70,3 +70,20 @@ def seeds_of(path: Path) -> list[Path]:
     """Return the runs in a folder of seeds, in order; empty if it is none."""
     found = [p for p in path.glob("seed-*") if (p / CONFIG).is_file()]
     return sorted(found, key=lambda p: int(p.name.removeprefix("seed-")))
+
+
+def refuse_links(path: Path) -> None:
+    """Refuse a run with links in it.
+
+    Whoever made it could have us write anywhere, or delete what is not the run's.
+
+    Raises:
+        ConfigError: naming the first.
+    """
+    for folder, folders, files in os.walk(path):
+        for name in [*folders, *files]:
+            if (Path(folder) / name).is_symlink():
+                raise ConfigError(
+                    f"{Path(folder) / name} is a link, and a run must not have any: put "
+                    "the file itself there."
+                )

@@ -8,24 +8,22 @@ runs/<name>/config.toml  metrics.jsonl  episodes.jsonl  evaluations.jsonl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-
 from rookery.algorithms.own import is_own
-from rookery.checkpoints import checkpoints_in, digest, load_checkpoint
-from rookery.company import Member, assemble
+from rookery.arrayfiles import bytes_of, read_arrays, shapes_of
+from rookery.checkpoints import CheckpointError, checkpoints_in, digest, load_checkpoint
+from rookery.company import Member, assemble, weight_shapes
 from rookery.config.problems import one_line
 from rookery.config.resolving import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError, nearest
-from rookery.folders import CHECKPOINTS, CONFIG, seeds_of
+from rookery.folders import CHECKPOINTS, CONFIG, refuse_links, seeds_of
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import (
     EPISODES,
@@ -36,7 +34,7 @@ from rookery.monitoring.metrics import (
     read_lines,
 )
 from rookery.playing import agents_of
-from rookery.specs import Array
+from rookery.specs import Array, under
 from rookery.trained import TrainedAgent
 
 if TYPE_CHECKING:
@@ -79,6 +77,7 @@ class Run:
                     "or all with Run.seeds."
                 )
             raise ConfigError(f"{self.path} is no run: it has no {CONFIG}.")
+        refuse_links(self.path)
         self._game = game
         self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
 
@@ -175,19 +174,30 @@ class Run:
                 f"{self.path} kept no weights of round {number}: there are "
                 f"{', '.join(map(str, kept))}."
             )
-        arrays = read_weights(self.path / "weights" / f"round-{number}.safetensors")
-        found = Agents()
-        for member in self.members:
-            own = {
-                name.split("/", 1)[1]: array
-                for name, array in arrays.items()
-                if name.split("/", 1)[0] == member.id
+        weights = self._read_weights(number)
+        return Agents(
+            {
+                member.id: TrainedAgent(member, own, f"{self.path}:{member.id}@{number}")
+                for member in self.members
+                if (own := under(f"{member.id}/", weights))
             }
-            if own:
-                found[member.id] = TrainedAgent(
-                    member, own, f"{self.path}:{member.id}@{number}"
-                )
-        return found
+        )
+
+    def _read_weights(self, number: int) -> dict[str, Array]:
+        """Return the weights of a round, which are those that the agents need."""
+        path = self.path / "weights" / f"round-{number}.safetensors"
+        wanted = {
+            f"{member.id}/{name}": about
+            for member in self.members
+            for name, about in weight_shapes(member).items()
+        }
+        arrays, _ = read_arrays(path, bytes_of(wanted))
+        if shapes_of(arrays) != wanted:
+            raise ConfigError(
+                f"{path} does not fit this run: its settings have changed since; put "
+                f"{CONFIG} back as it was."
+            )
+        return arrays
 
     def exploration(self, agent: str) -> float:
         """Return an agent's chance of a random action when the run ended."""
@@ -211,13 +221,19 @@ class Run:
             raise ConfigError(
                 f"{self.path} has no checkpoint yet: let it finish, or stop it."
             )
-        files, manifest = load_checkpoint(kept[0])
+        files, manifest = load_checkpoint(kept[0], _check_rows)
         agents = {
             agent: digest(files.get(f"agent-{i}", {}), rows)
             for i, (agent, rows) in enumerate(manifest["rows"].items())
         }
         whole = digest({}, " ".join(agents.values()))
         return {"agents": agents, "run": whole, "exact": self.is_exact}
+
+
+def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
+    rows = manifest.get("rows")
+    if not isinstance(rows, dict) or not all(isinstance(x, str) for x in rows.values()):
+        raise CheckpointError("the checkpoint's manifest is damaged: it has no row hashes.")
 
 
 def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
@@ -245,14 +261,6 @@ class Agents(dict[str, TrainedAgent]):
         if str(key) != key and str(key) in self:
             return self[str(key)]
         raise ConfigError(f"no trained agent '{key}': {nearest(str(key), self)}")
-
-
-def read_weights(path: Path) -> dict[str, Array]:
-    """Return the arrays of a weights file."""
-    try:
-        return dict(load_file(path))
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}).") from error
 
 
 def _pandas() -> Any:

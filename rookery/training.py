@@ -21,9 +21,10 @@ import numpy as np
 from rookery.actor import Played
 from rookery.advice import advise
 from rookery.algorithms.base import Metrics
+from rookery.arrayfiles import shapes_of
 from rookery.borders import rounds_ahead
 from rookery.briefs import Brief, file_sums
-from rookery.company import Member, assemble, check_company, groups_of
+from rookery.company import Member, assemble, check_company, groups_of, weight_shapes
 from rookery.config.run import Config
 from rookery.engines import Engine, Parts
 from rookery.errors import ConfigError
@@ -217,14 +218,20 @@ class Training:
         origin = self._origins.get(member.id)
         if origin is None:
             return state
-        fitting = set(type(rule).named_weights(member.plan, state["weights"]))
-        if set(origin.weights) != fitting:
+        if set(origin.weights) != set(weight_shapes(member)):
             raise ConfigError(
                 f"agent '{member.id}' cannot start from there: that network has other "
                 "layers than this one; use the same network settings."
             )
         if origin.state is not None:
-            return state | rule.unnamed(origin.state)
+            first = rule.named(state)
+            given = first | dict(origin.state)
+            if shapes_of(given) != shapes_of(first):
+                raise ConfigError(
+                    f"agent '{member.id}' cannot start from there: what it learned is of "
+                    "another shape; use the same settings, or export with --weights-only."
+                )
+            return state | rule.unnamed(given)
         weights = type(rule).flat_weights(member.plan, origin.weights)
         state |= {"weights": weights}
         return state | ({"target": weights} if "target" in state else {})
