@@ -232,7 +232,7 @@ def _check_manifest(manifest: Any, folder: str) -> None:
     if manifest.get("sum") != sum_of_manifest(manifest):
         raise Damaged("what it says is not what was written")
     number, files = manifest.get("round"), manifest.get("files")
-    if type(number) is not int or folder != f"ckpt-{number}":
+    if type(number) is not int or folder.removesuffix("-old") != f"ckpt-{number}":
         raise Damaged("it is of another round than its folder")
     if not isinstance(files, dict) or not all(map(_is_sound, files.items())):
         raise Damaged("it names files that no checkpoint has")
