@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.algorithms.base import Moment, Policy
-from rookery.algorithms.schedules import epsilon
+from rookery.algorithms.base import Moment, Policy, Rule
 from rookery.company import Member
 from rookery.memory.rows import Rows, stack
 from rookery.seeding import Purpose, Stream
@@ -133,9 +132,5 @@ class Cast:
 
 def exploration_of(member: Member, steps: int) -> float:
     """Return an agent's chance of a random action after so many of its own steps."""
-    settings = member.plan.settings
-    if member.algorithm is not None and member.algorithm.rule.on_policy:
-        return 1.0  # it draws by its own probabilities
-    if settings.iqn.noisy and settings.algorithm == "iqn":
-        return 0.0
-    return epsilon(settings.epsilon, steps)
+    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    return rule.exploration(member.plan.settings, steps)

@@ -16,7 +16,6 @@ import numpy as np
 from rookery.algorithms.base import WEIGHTS, AgentPlan, Algorithm
 from rookery.algorithms.catalog import find_algorithm
 from rookery.arrayfiles import shapes_of
-from rookery.config.agent import AgentSettings
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
@@ -63,26 +62,22 @@ def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
 
 def _member(config: Config, number: int, spec: AgentSpec) -> Member:
     chosen = config.agent(spec.id)
-    plan = AgentPlan(number, spec, _with_updates(chosen, config.rounds))
     if chosen.player is not None:
+        plan = AgentPlan(number, spec, chosen)
         return Member(plan, None, chosen.player, learns=False)
-    return Member(plan, find_algorithm(chosen.algorithm), None, chosen.learning)
+    algorithm = find_algorithm(chosen.algorithm)
+    settings = _with_updates(chosen, config.rounds, algorithm)
+    plan = AgentPlan(number, spec, settings)
+    return Member(plan, algorithm, None, chosen.learning)
 
 
-def _with_updates(settings: AgentConfig, rounds: int) -> AgentConfig:
+def _with_updates(settings: AgentConfig, rounds: int, algorithm: Algorithm) -> AgentConfig:
     """Return settings whose learning rate ends with the run, if nothing else was said."""
     if settings.rate.updates is not None:
         return settings
-    updates = max(1, rounds * updates_of(settings))
+    updates = max(1, rounds * algorithm.rule.updates(settings))
     rate = settings.rate.model_copy(update={"updates": updates})
     return settings.model_copy(update={"rate": rate})
-
-
-def updates_of(settings: AgentSettings) -> int:
-    """Return how many updates an agent makes in a round."""
-    if settings.algorithm == "ppo":
-        return settings.ppo.passes * settings.ppo.minibatches
-    return settings.updates_per_round
 
 
 def stack_key(plan: AgentPlan) -> tuple[object, ...]:

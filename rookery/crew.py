@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rookery.borders import Borders
 from rookery.briefs import Brief
-from rookery.company import Member, updates_of
+from rookery.company import Member
 from rookery.memory.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
 from rookery.stopping import StopFlag
 from rookery.supervisor.launcher import Child, start
@@ -126,5 +126,6 @@ def cost_of(member: Member) -> float:
     """Return about how much work an agent's updates of a round are."""
     assert member.algorithm is not None
     plan, settings = member.plan, member.plan.settings
-    (size,), _ = member.algorithm.rule.shapes(plan, 1, 1)["weights"]
-    return float(size * settings.batch_size * max(1, updates_of(settings)))
+    rule = member.algorithm.rule
+    (size,), _ = rule.shapes(plan, 1, 1)["weights"]
+    return float(size * settings.batch_size * max(1, rule.updates(settings)))

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rookery.algorithms.schedules import epsilon
 from rookery.config.agent import AgentSettings
 from rookery.memory.replay import ReplayReader
 from rookery.specs import AgentSpec, Array
@@ -100,6 +101,16 @@ class Rule(ABC):
     @abstractmethod
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
         """Return the arrays of an agent's state, by formula."""
+
+    @classmethod
+    def exploration(cls, settings: AgentSettings, steps: int) -> float:
+        """Return an agent's chance of a random action after so many of its own steps."""
+        return epsilon(settings.epsilon, steps)
+
+    @classmethod
+    def updates(cls, settings: AgentSettings) -> int:
+        """Return how many updates an agent makes in a round."""
+        return settings.updates_per_round
 
     @abstractmethod
     def initial(self, plan: AgentPlan) -> dict[str, Array]:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rookery.algorithms.greedy import Weights
 from rookery.algorithms.group import Inputs
-from rookery.algorithms.iqn_network import IqnNetwork, Weights
+from rookery.algorithms.iqn_network import IqnNetwork
 from rookery.algorithms.networks import Features, linear, padded
 from rookery.specs import Array
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import huber_loss
 
 FAR_BELOW = -1e9
 """The value of an action that cannot be taken."""
@@ -79,6 +80,16 @@ class _QuantileHuber(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         (slopes,) = ctx.saved_tensors
         return gradient.unsqueeze(2) * slopes, None, None, None
+
+
+def huber(found: Tensor, targets: Tensor, threshold: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Return the Huber loss and the absolute error of values, each as large as `found`.
+
+    Below `threshold` errors count squared, above it in proportion, like in
+    `quantile_huber`.
+    """
+    loss = huber_loss(found, targets, reduction="none", delta=threshold) / threshold
+    return loss, (targets - found.detach()).abs()
 
 
 def clipped_ratio(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:

@@ -30,6 +30,7 @@ from rookery.algorithms.experience import Experience, Minibatch
 from rookery.algorithms.group import STOPPED, Group, Inputs
 from rookery.algorithms.networks import Linear, Parameters, linear
 from rookery.algorithms.values import Losses, RoundLog
+from rookery.config.agent import AgentSettings
 from rookery.memory.replay import ReplayReader
 from rookery.seeding import Purpose, Stream, order
 from rookery.specs import Array
@@ -119,6 +120,16 @@ class PpoRule(Rule):
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
         """Return weights, moments and counters."""
         return Group.shapes(PpoNetwork(plan).parameters.size)
+
+    @classmethod
+    def exploration(cls, settings: AgentSettings, steps: int) -> float:
+        """Return 1: it always draws by its own probabilities."""
+        return 1.0
+
+    @classmethod
+    def updates(cls, settings: AgentSettings) -> int:
+        """Return how many updates it makes in a round."""
+        return settings.ppo.passes * settings.ppo.minibatches
 
     @classmethod
     def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:

@@ -104,8 +104,8 @@ class GradientConfig(Settings):
     )
 
 
-class IqnConfig(Settings):
-    """The parts of IQN, each of which can be switched off."""
+class ValueParts(Settings):
+    """The parts of a learner of values, each of which can be switched off."""
 
     double: bool = Field(
         True, description="Choose with the network, value with the target."
@@ -113,9 +113,18 @@ class IqnConfig(Settings):
     dueling: bool = Field(True, description="Split values into a state's and an action's.")
     noisy: bool = Field(False, description="Explore by noise in the weights, not epsilon.")
     threshold: float = Field(1.0, gt=0, description="Where the Huber loss turns linear.")
+
+
+class IqnConfig(ValueParts):
+    """The parts of IQN."""
+
     acting_quantiles: int = Field(
         8, ge=1, le=256, description="Fixed quantiles whose mean is an action's value."
     )
+
+
+class DqnConfig(ValueParts):
+    """The parts of DQN."""
 
 
 class PpoConfig(Settings):
@@ -133,7 +142,7 @@ class AgentSettings(Settings):
     """Everything that may differ from agent to agent."""
 
     algorithm: str = Field(
-        "iqn", description="How it learns: iqn, ppo, or ./file.py:Class of one's own."
+        "iqn", description="How it learns: iqn, dqn, ppo, or ./file.py:Class of one's own."
     )
     frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
     n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
@@ -156,4 +165,5 @@ class AgentSettings(Settings):
     rate: RateConfig = Field(RateConfig(), description="How its learning rate changes.")
     gradient: GradientConfig = Field(GradientConfig(), description="Its gradients.")
     iqn: IqnConfig = Field(IqnConfig(), description="If it learns by IQN.")
+    dqn: DqnConfig = Field(DqnConfig(), description="If it learns by DQN.")
     ppo: PpoConfig = Field(PpoConfig(), description="If it learns by PPO.")

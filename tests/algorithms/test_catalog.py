@@ -6,16 +6,17 @@ import pytest
 
 from rookery.algorithms.base import Algorithm, Policy, Rule
 from rookery.algorithms.catalog import algorithms, find_algorithm
+from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.errors import ConfigError
 
 
 def test_our_algorithms_are_found_by_name():
-    assert algorithms() == {"iqn": IQN, "ppo": PPO}
+    assert algorithms() == {"dqn": DQN, "iqn": IQN, "ppo": PPO}
 
 
-@pytest.mark.parametrize("name", ["iqn", "ppo"])
+@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo"])
 def test_an_algorithm_brings_a_policy_and_a_rule(name):
     found = find_algorithm(name)
 
@@ -34,7 +35,11 @@ def test_only_ppo_learns_from_the_newest_round_alone():
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("inq", "did you mean 'iqn'"), ("dreamer", "known are iqn, ppo"), ("", "known are")],
+    [
+        ("inq", "did you mean 'iqn'"),
+        ("dreamer", "known are dqn, iqn, ppo"),
+        ("", "known are"),
+    ],
 )
 def test_an_unknown_algorithm_is_refused_with_what_there_is(name, advice):
     with pytest.raises(ConfigError, match=f"unknown algorithm '{name}': {advice}"):

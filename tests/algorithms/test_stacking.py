@@ -9,6 +9,7 @@ import pytest
 
 from rookery.acting import Cast
 from rookery.algorithms.base import Moment
+from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
 from rookery.company import Member, groups_of
@@ -64,6 +65,25 @@ CASES = {
         {},
     ),
     "iqn, convolution": (IQN, {"network": {"channels": 16, "width": 13}}, {"parts": GRID}),
+    "dqn": (DQN, {}, {}),
+    "dqn, 13 wide, plain": (
+        DQN,
+        {
+            "network": {"width": 13},
+            "dqn": {"double": False, "dueling": False},
+            "batch_size": 7,
+        },
+        {"actions": 2},
+    ),
+    "dqn, noisy, prioritised": (
+        DQN,
+        {
+            "network": {"width": 50, "depth": 2},
+            "dqn": {"noisy": True},
+            "replay": {"kind": "prioritised"},
+        },
+        {"masked": True, "actions": 17},
+    ),
     "ppo": (PPO, {}, {}),
     "ppo, convolution": (PPO, {"network": {"channels": 16, "width": 50}}, {"parts": GRID}),
     "ppo, 13 wide": (PPO, {"network": {"width": 13}, "ppo": {"minibatches": 5}}, {}),
@@ -142,7 +162,7 @@ def test_an_agent_learns_the_same_alone_and_in_company(case, size, place):
 
 @pytest.mark.shows("A1", "A2")
 @pytest.mark.parametrize("worlds", [1, 2, 5, 16])
-@pytest.mark.parametrize("case", ["iqn, 13 wide", "ppo, 13 wide"])
+@pytest.mark.parametrize("case", ["iqn, 13 wide", "dqn, 13 wide, plain", "ppo, 13 wide"])
 def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
     chosen = {"batch_size": 4, "replay": {"warmup": 4, "capacity": 40 * worlds}}
     plans = [plan_in(case, number, **chosen) for number in range(4)]

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.learning, pytest.mark.timeout(300)]
 
 COMPANIES = {
     "iqn": {},
+    "dqn": {"algorithm": "dqn"},
     "ppo": {"algorithm": "ppo"},
     "a mixed pair": {"agents": {1: {"algorithm": "ppo"}}},
 }

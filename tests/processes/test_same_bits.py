@@ -32,6 +32,11 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     ),
     "pipelined-8-uniform-8": ("treasurehunt", EIGHT, 8),
     "pipelined-8-ppo-2": ("treasurehunt", {**EIGHT, "algorithm": "ppo"}, 2),
+    "pipelined-3-dqn-2": (
+        "treasurehunt",
+        {**HUNT, "algorithm": "dqn", "dqn.noisy": True, "replay.kind": "prioritised"},
+        2,
+    ),
     "sync-8-mixed-prioritised-3": (
         "treasurehunt",
         {**EIGHT, "schedule": "sync", "replay.kind": "prioritised", "agents": MIXED},

@@ -1,0 +1,111 @@
+"""DQN: the value of each action as one number, for a group of agents as one computation.
+
+Double, dueling and noisy as IQN has them, and off one by one: with all three off it is
+the plain algorithm, with a target network that follows (`target.*`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from rookery.algorithms import losses
+from rookery.algorithms.ahead import Columns, Place
+from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.greedy import GreedyPolicy, GreedyRule, ValueNetwork, Weights
+from rookery.algorithms.group import Inputs
+from rookery.algorithms.networks import Linear, linear
+from rookery.algorithms.values import Losses
+from rookery.config.agent import AgentSettings, ValueParts
+from rookery.memory.replay import Batch
+from rookery.specs import Array
+
+
+class DqnNetwork(ValueNetwork):
+    """Reads an observation; one more hidden layer, then the values of actions."""
+
+    @staticmethod
+    def parts(settings: AgentSettings) -> ValueParts:
+        """Return which parts are switched on."""
+        return settings.dqn
+
+    def layers_between(self, noisy: bool) -> list[Linear]:
+        """Return the hidden layer after reading."""
+        return [Linear("hidden", self.width, self.width, noisy)]
+
+    def outputs(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """Return what the last layer puts out, (agents, rows, outputs)."""
+        hidden = torch.relu_(linear(weights, "hidden", self.read(weights, inputs)))
+        return linear(weights, "values", hidden)
+
+    def values(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """Return values of all actions, (agents, rows, actions)."""
+        return self.of_actions(self.outputs(weights, inputs))
+
+    def chosen(self, weights: Weights, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Return values of one action each, (agents, rows)."""
+        return (self.outputs(weights, inputs) * self.shares(actions)).sum(dim=2)
+
+
+class DqnPolicy(GreedyPolicy):
+    """Acts by the value of each action."""
+
+    network: DqnNetwork
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        self.network = DqnNetwork(plans[0])
+        super().__init__(plans, seed, self.network)
+        self._inputs: Inputs | None = None
+
+    def take(self, weights: dict[str, Tensor]) -> None:
+        """Take the weights of a round."""
+        self._weights = weights
+
+    def values(self, seen: Sequence[Mapping[str, Array]], worlds: int) -> Array:
+        """Return the values of actions."""
+        if self._inputs is None or self._inputs.rows != worlds:
+            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
+        return self.network.values(self._weights, self._inputs.fill(seen)).numpy()
+
+
+class DqnRule(GreedyRule):
+    """Learns values from drawn batches of steps."""
+
+    network_type = DqnNetwork
+
+    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
+        self.network = DqnNetwork(plans[0])
+        super().__init__(plans, seed, self.network)
+
+    def losses(
+        self,
+        batches: Sequence[Batch | None],
+        columns: Columns,
+        importance: Tensor,
+        draws: Array,
+        place: Place,
+    ) -> Losses:
+        """Compare values of chosen actions with what followed."""
+        weights, target = self.shaken(place)
+        with torch.no_grad():
+            follows = self.inputs_next(batches)
+            after = self._values_after(weights, target, follows, columns.next_legal)
+            targets = columns.returns + columns.discounts * after
+        found = self.network.chosen(weights, self.inputs_now(batches), columns.actions)
+        threshold = self.plans[0].settings.dqn.threshold
+        loss, errors = losses.huber(found, targets, threshold)
+        return Losses((loss * importance).mean(dim=1), errors, found.detach())
+
+    def _values_after(
+        self, weights: Weights, target: Weights, inputs: Tensor, legal: Tensor | None
+    ) -> Tensor:
+        """Return the target's values of the best next actions, (agents, batch)."""
+        every = self.network.values(target, inputs)
+        double = self.plans[0].settings.dqn.double
+        likes = self.network.values(weights, inputs) if double else every
+        return losses.pick(every, losses.masked(likes, legal).argmax(dim=2))
+
+
+DQN = Algorithm("dqn", DqnPolicy, DqnRule)
