@@ -122,13 +122,13 @@ def reader_of(
 ) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
     settings = member.plan.settings
-    on_policy = member.algorithm is not None and member.algorithm.rule.on_policy
+    rule = member.algorithm.rule if member.algorithm is not None else Rule
     return ReplayReader(
         member.id,
         rows,
         capacity=capacity_of(member, turns_per_round, rows.columns["age"].shape[1]),
         frames=settings.frames,
-        n_step=1 if on_policy else settings.n_step,
+        n_step=rule.n_step(settings),
         discount=settings.discount,
         discount_per=settings.discount_per,
         first=first,

@@ -43,7 +43,11 @@ MIXED = {
 SPREAD = {
     key: value for key, value in MIXED.items() if key not in ("game.turns", "agents")
 } | {"game.max_cycles": 7}
+MATRIX = {
+    key: value for key, value in MIXED.items() if key not in ("agents", "network.width")
+} | {"algorithm": "tabular"}
 CASES = {
+    "a table": ("iterated_prisoners_dilemma", MATRIX),
     "prioritised": ("treasurehunt", HUNT),
     "mixed": ("treasurehunt", MIXED),
     "a foreign game": ("pettingzoo:mpe2.simple_spread_v3", SPREAD),

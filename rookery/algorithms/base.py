@@ -108,6 +108,11 @@ class Rule(ABC):
         return epsilon(settings.epsilon, steps)
 
     @classmethod
+    def n_step(cls, settings: AgentSettings) -> int:
+        """Return after how many rows in which the agent is active a step closes."""
+        return settings.n_step
+
+    @classmethod
     def updates(cls, settings: AgentSettings) -> int:
         """Return how many updates an agent makes in a round."""
         return settings.updates_per_round

@@ -127,6 +127,11 @@ class PpoRule(Rule):
         return 1.0
 
     @classmethod
+    def n_step(cls, settings: AgentSettings) -> int:
+        """Return 1: advantages look further ahead by themselves."""
+        return 1
+
+    @classmethod
     def updates(cls, settings: AgentSettings) -> int:
         """Return how many updates it makes in a round."""
         return settings.ppo.passes * settings.ppo.minibatches

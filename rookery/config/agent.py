@@ -138,11 +138,22 @@ class PpoConfig(Settings):
     minibatches: int = Field(4, ge=1, le=256, description="Updates per pass.")
 
 
+class TabularConfig(Settings):
+    """The settings of tabular Q-learning."""
+
+    rate: float = Field(
+        0.1, gt=0, le=1, description="How far a value goes to what followed; 1 takes it."
+    )
+    entries: int = Field(
+        10_000, ge=1, le=10_000_000, description="Different observations the table holds."
+    )
+
+
 class AgentSettings(Settings):
     """Everything that may differ from agent to agent."""
 
     algorithm: str = Field(
-        "iqn", description="How it learns: iqn, dqn, ppo, or ./file.py:Class of one's own."
+        "iqn", description="How it learns: iqn, dqn, ppo, tabular, or ./file.py:Class."
     )
     frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
     n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
@@ -167,3 +178,6 @@ class AgentSettings(Settings):
     iqn: IqnConfig = Field(IqnConfig(), description="If it learns by IQN.")
     dqn: DqnConfig = Field(DqnConfig(), description="If it learns by DQN.")
     ppo: PpoConfig = Field(PpoConfig(), description="If it learns by PPO.")
+    tabular: TabularConfig = Field(
+        TabularConfig(), description="If it learns by a table of values."
+    )

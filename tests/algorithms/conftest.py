@@ -73,7 +73,7 @@ class Life:
     """One agent's rows, filled by chance: it dies and returns, and episodes end."""
 
     def __init__(
-        self, plan: AgentPlan, luck: int = 0, *, worlds=WORLDS, turns=TURNS, on_policy=False
+        self, plan: AgentPlan, luck: int = 0, *, worlds=WORLDS, turns=TURNS, n_step=None
     ) -> None:
         settings = plan.settings
         self.plan, self.worlds, self.turns = plan, worlds, turns
@@ -88,7 +88,7 @@ class Life:
             self.rows,
             capacity=capacity,
             frames=settings.frames,
-            n_step=1 if on_policy else settings.n_step,
+            n_step=n_step or settings.n_step,
             discount=settings.discount,
             discount_per=settings.discount_per,
         )
@@ -165,9 +165,9 @@ class Crew:
 
     def __init__(self, algorithm, plans, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
         luck = luck or [0] * len(plans)
-        on_policy = algorithm.rule.on_policy
+        n_step = algorithm.rule.n_step
         self.lives = [
-            Life(plan, one, worlds=worlds, on_policy=on_policy)
+            Life(plan, one, worlds=worlds, n_step=n_step(plan.settings))
             for plan, one in zip(plans, luck, strict=True)
         ]
         self.rule = algorithm.rule(plans, seed)

@@ -9,14 +9,20 @@ from rookery.algorithms.catalog import algorithms, find_algorithm
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
+from rookery.algorithms.tabular import TABULAR
 from rookery.errors import ConfigError
 
 
 def test_our_algorithms_are_found_by_name():
-    assert algorithms() == {"dqn": DQN, "iqn": IQN, "ppo": PPO}
+    assert algorithms() == {
+        "dqn": DQN,
+        "iqn": IQN,
+        "ppo": PPO,
+        "tabular": TABULAR,
+    }
 
 
-@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo"])
+@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo", "tabular"])
 def test_an_algorithm_brings_a_policy_and_a_rule(name):
     found = find_algorithm(name)
 
@@ -24,7 +30,7 @@ def test_an_algorithm_brings_a_policy_and_a_rule(name):
     assert found.name == name
     assert issubclass(found.policy, Policy)
     assert issubclass(found.rule, Rule)
-    assert found.stackable
+    assert found.stackable == (name != "tabular")
 
 
 def test_only_ppo_learns_from_the_newest_round_alone():
@@ -37,7 +43,7 @@ def test_only_ppo_learns_from_the_newest_round_alone():
     ("name", "advice"),
     [
         ("inq", "did you mean 'iqn'"),
-        ("dreamer", "known are dqn, iqn, ppo"),
+        ("dreamer", "known are dqn, iqn, ppo, tabular"),
         ("", "known are"),
     ],
 )

@@ -37,6 +37,11 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
         {**HUNT, "algorithm": "dqn", "dqn.noisy": True, "replay.kind": "prioritised"},
         2,
     ),
+    "pipelined-tabular-2": (
+        "iterated_prisoners_dilemma",
+        {**SMALL, "algorithm": "tabular", "game.turns": 15},
+        2,
+    ),
     "sync-8-mixed-prioritised-3": (
         "treasurehunt",
         {**EIGHT, "schedule": "sync", "replay.kind": "prioritised", "agents": MIXED},
