@@ -144,13 +144,17 @@ def advantages_of(
         decays: (n,) what the next step's advantage counts for; 0 where there is none.
     """
     found = errors.astype(np.float64)
+    followers = followers_of(opens, closes, worlds)
+    for i in np.flatnonzero(followers >= 0)[::-1].tolist():
+        found[i] += decays[i] * found[followers[i]]
+    return found.astype(np.float32)
+
+
+def followers_of(opens: Array, closes: Array, worlds: Array) -> Array:
+    """Return which step opens where a step closes, (n,); −1 if none of these does."""
     places = {
         place: i
         for i, place in enumerate(zip(opens.tolist(), worlds.tolist(), strict=True))
     }
-    followers = list(zip(closes.tolist(), worlds.tolist(), strict=True))
-    for i in range(len(followers) - 1, -1, -1):
-        follower = places.get(followers[i])
-        if follower is not None:
-            found[i] += decays[i] * found[follower]
-    return found.astype(np.float32)
+    after = zip(closes.tolist(), worlds.tolist(), strict=True)
+    return np.array([places.get(place, -1) for place in after], np.int64)

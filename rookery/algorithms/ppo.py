@@ -7,7 +7,8 @@ were taken. Values for advantages are computed once, with the state it starts fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from rookery.algorithms.experience import Experience, Minibatch
 from rookery.algorithms.group import STOPPED, Group, Inputs
 from rookery.algorithms.networks import Linear, Parameters, linear
 from rookery.algorithms.values import Losses, RoundLog
-from rookery.config.agent import AgentSettings
+from rookery.config.agent import ActorCriticParts, AgentSettings
 from rookery.memory.replay import ReplayReader
 from rookery.seeding import Purpose, Stream, order
 from rookery.specs import Array
@@ -57,7 +58,10 @@ class PpoNetwork:
         self, weights: Mapping[str, Tensor], inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits (agents, rows, actions) and values (agents, rows)."""
-        hidden = self.encoder(weights, inputs)
+        return self.heads(weights, self.encoder(weights, inputs))
+
+    def heads(self, weights: Mapping[str, Tensor], hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values for what was made of an observation."""
         logits = linear(weights, "choose", hidden)[..., : self.actions]
         return logits, linear(weights, "value", hidden)[..., 0]
 
@@ -65,16 +69,22 @@ class PpoNetwork:
 class PpoPolicy(Policy):
     """Draws actions from the network's probabilities."""
 
+    network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
+
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
         super().__init__(plans, seed)
-        self.network = PpoNetwork(plans[0])
+        self.network = self.network_type(plans[0])
         self._inputs: Inputs | None = None
 
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
         """Take the weights to act with."""
-        self._weights = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
+        self.weights = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values of what is seen."""
+        return self.network(self.weights, inputs)
 
     @torch.no_grad()
     def act(self, moment: Moment) -> Choice:
@@ -82,7 +92,7 @@ class PpoPolicy(Policy):
         worlds = moment.draws.shape[1]
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.plans), worlds)
-        logits, values = self.network(self._weights, self._inputs.fill(moment.seen))
+        logits, values = self.outputs(self._inputs.fill(moment.seen))
         legal = _stacked_legal(moment.legal, logits.shape)
         chances = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
         below = chances.cumsum(axis=2) <= moment.draws[:, :, :1]
@@ -108,18 +118,21 @@ class PpoRule(Rule):
     """Goes over the steps of the newest round a few times."""
 
     on_policy = True
+    network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
+    judges_each_pass: ClassVar[bool] = False
+    """Whether steps are judged anew, by what was learned meanwhile, for every pass."""
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
         super().__init__(plans, seed)
-        self.network = PpoNetwork(plans[0])
+        self.network = self.network_type(plans[0])
         self.group = Group(plans, self.network.parameters)
-        self._stream = Stream(seed, Purpose.LEARNER)
-        self._agents = np.array([plan.number for plan in plans])
+        self.stream = Stream(seed, Purpose.LEARNER)
+        self.agents = np.array([plan.number for plan in plans])
 
     @classmethod
     def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
         """Return weights, moments and counters."""
-        return Group.shapes(PpoNetwork(plan).parameters.size)
+        return Group.shapes(cls.network_type(plan).parameters.size)
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
@@ -134,17 +147,23 @@ class PpoRule(Rule):
     @classmethod
     def updates(cls, settings: AgentSettings) -> int:
         """Return how many updates it makes in a round."""
-        return settings.ppo.passes * settings.ppo.minibatches
+        parts = cls.parts(settings)
+        return parts.passes * parts.minibatches
+
+    @staticmethod
+    def parts(settings: AgentSettings) -> ActorCriticParts:
+        """Return how a round is gone over."""
+        return settings.ppo
 
     @classmethod
     def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
         """Return the weights a policy takes."""
-        return PpoNetwork(plan).parameters.flat(named)
+        return cls.network_type(plan).parameters.flat(named)
 
     @classmethod
     def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
         """Return weights by name, without padding."""
-        return PpoNetwork(plan).parameters.real(flat)
+        return cls.network_type(plan).parameters.real(flat)
 
     def initial(self, plan: AgentPlan) -> dict[str, Array]:
         """Return an agent's first state."""
@@ -179,59 +198,94 @@ class PpoRule(Rule):
         if ready.any():
             places = (readers[0].border - first) * readers[0].worlds
             experience = self._experience(readers, steps, places)
-            self._passes(experience, number, ready, log)
+            for minibatch in self.minibatches(experience, readers, steps, number):
+                self._update(minibatch, ready, log)
         self.group.check_padding()
         return log.metrics(readers, self.group.counters[:, STOPPED] > 0)
 
-    @torch.no_grad()
     def _experience(
         self, readers: Sequence[ReplayReader], steps: Sequence[Array], places: int
     ) -> Experience:
-        """Lay out the steps of a round, with advantages by the state it starts from."""
+        """Lay out the steps of a round, judged by the state it starts from."""
         experience = Experience.empty(self.network.features, self.plans, places)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             batch = reader.batch(found)
             experience.lay(i, self.network.features, reader, found, batch)
             experience.returns[i] *= self.group.spreads[i].factor
-        weights = self.group.weights
-        _, values = self.network(weights, torch.from_numpy(experience.inputs))
-        _, after = self.network(weights, torch.from_numpy(experience.next_inputs))
+        self.judge(experience, readers, steps)
+        return experience
+
+    @torch.no_grad()
+    def judge(
+        self,
+        experience: Experience,
+        readers: Sequence[ReplayReader],
+        steps: Sequence[Array],
+    ) -> None:
+        """Give steps their advantages and value targets, by the state there is now."""
+        values, after = self.values(experience, readers, steps)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             gae = self.plans[i].settings.ppo.gae
             experience.value(i, reader, found, values[i].numpy(), after[i].numpy(), gae)
-        return experience
 
-    def _passes(
-        self, experience: Experience, number: int, ready: Array, log: RoundLog
-    ) -> None:
-        settings = self.plans[0].settings.ppo
+    def values(
+        self,
+        experience: Experience,
+        readers: Sequence[ReplayReader],
+        steps: Sequence[Array],
+    ) -> tuple[Tensor, Tensor]:
+        """Return values where steps opened and where they closed, (agents, places)."""
+        weights = self.group.weights
+        _, values = self.network(weights, torch.from_numpy(experience.inputs))
+        _, after = self.network(weights, torch.from_numpy(experience.next_inputs))
+        return values, after
+
+    def minibatches(
+        self,
+        experience: Experience,
+        readers: Sequence[ReplayReader],
+        steps: Sequence[Array],
+        number: int,
+    ) -> Iterator[Minibatch]:
+        """Share out the steps of a round by chance, a few times over."""
+        settings = self.parts(self.plans[0].settings)
         places = experience.actions.shape[1]
         size = -(-places // settings.minibatches)
         for one in range(settings.passes):
-            drawn = self._stream.bits((self._agents, number, one), 0, places)
+            if one and self.judges_each_pass:
+                self.judge(experience, readers, steps)
+            drawn = self.stream.bits((self.agents, number, one), 0, places)
             shuffled = np.pad(
                 order(drawn), ((0, 0), (0, size * settings.minibatches - places))
             )
             for part in range(settings.minibatches):
                 chosen = shuffled[:, part * size : (part + 1) * size]
                 spare = np.arange(part * size, part * size + size) >= places
-                minibatch = experience.part(chosen, spare)
-                # Without a step there is nothing to learn: moments would move weights.
-                used = minibatch.weights.any(dim=1).numpy()
-                active = ready & self.group.going & used
-                found = self._losses(minibatch)
-                norms = self.group.apply(
-                    self.group.gradients(found.loss), found.loss, active
-                )
-                log.add(found, norms, active & self.group.going)
+                yield experience.part(chosen, spare)
+
+    def _update(self, minibatch: Minibatch, ready: Array, log: RoundLog) -> None:
+        # Without a step there is nothing to learn: moments would move weights.
+        used = minibatch.weights.any(dim=1).numpy()
+        active = ready & self.group.going & used
+        found = self._losses(minibatch)
+        norms = self.group.apply(self.group.gradients(found.loss), found.loss, active)
+        log.add(found, norms, active & self.group.going)
+
+    def outputs(self, part: Minibatch) -> tuple[Tensor, Tensor]:
+        """Return logits and values of a minibatch."""
+        return self.network(self.group.weights, part.inputs)
+
+    def policy_loss(self, logs: Tensor, part: Minibatch) -> Tensor:
+        """Return the loss of each step from the logarithms of what was done, now."""
+        ratio = (logs - part.old_logs).exp()
+        return losses.clipped_ratio(ratio, part.advantages, self.plans[0].settings.ppo.clip)
 
     def _losses(self, part: Minibatch) -> Losses:
-        settings = self.plans[0].settings.ppo
-        logits, values = self.network(self.group.weights, part.inputs)
+        settings = self.parts(self.plans[0].settings)
+        logits, values = self.outputs(part)
         logs = torch.log_softmax(losses.masked(logits, part.legal), dim=2)
         share = part.weights / part.weights.sum(dim=1, keepdim=True).clamp(min=1.0)
-        ratio = (losses.pick(logs, part.actions) - part.old_logs).exp()
-        policy = losses.clipped_ratio(ratio, part.advantages, settings.clip)
+        policy = self.policy_loss(losses.pick(logs, part.actions), part)
         chances = torch.where(logs > losses.FAR_BELOW / 2, logs.exp() * logs, 0.0)
         bonus = settings.entropy * chances.sum(dim=2)
         errors = part.targets - values

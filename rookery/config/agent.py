@@ -127,15 +127,31 @@ class DqnConfig(ValueParts):
     """The parts of DQN."""
 
 
-class PpoConfig(Settings):
+class ActorCriticParts(Settings):
+    """How learners of a policy go over the steps of a round."""
+
+    entropy: float = Field(0.01, ge=0, description="Weight of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
+    passes: int = Field(4, ge=1, le=100, description="Times a round's steps are gone over.")
+    minibatches: int = Field(4, ge=1, le=256, description="Updates per pass.")
+
+
+class PpoConfig(ActorCriticParts):
     """The settings of PPO."""
 
     clip: float = Field(0.2, gt=0, lt=1, description="How far the ratio may move from 1.")
-    entropy: float = Field(0.01, ge=0, description="Weight of the entropy bonus.")
-    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
     gae: float = Field(0.95, ge=0, le=1, description="The lambda of advantage estimates.")
-    passes: int = Field(4, ge=1, le=100, description="Times a round's steps are gone over.")
-    minibatches: int = Field(4, ge=1, le=256, description="Updates per pass.")
+
+
+class VtraceConfig(ActorCriticParts):
+    """The settings of V-trace."""
+
+    rho_bar: float = Field(
+        1.0, gt=0, description="The largest weight of a step, by how likely it is now."
+    )
+    c_bar: float = Field(
+        1.0, ge=0, description="The largest part of what comes after that counts before."
+    )
 
 
 class TabularConfig(Settings):
@@ -153,7 +169,8 @@ class AgentSettings(Settings):
     """Everything that may differ from agent to agent."""
 
     algorithm: str = Field(
-        "iqn", description="How it learns: iqn, dqn, ppo, tabular, or ./file.py:Class."
+        "iqn",
+        description="How it learns: iqn, dqn, ppo, vtrace, tabular, or ./file.py:Class.",
     )
     frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
     n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
@@ -178,6 +195,7 @@ class AgentSettings(Settings):
     iqn: IqnConfig = Field(IqnConfig(), description="If it learns by IQN.")
     dqn: DqnConfig = Field(DqnConfig(), description="If it learns by DQN.")
     ppo: PpoConfig = Field(PpoConfig(), description="If it learns by PPO.")
+    vtrace: VtraceConfig = Field(VtraceConfig(), description="If it learns by V-trace.")
     tabular: TabularConfig = Field(
         TabularConfig(), description="If it learns by a table of values."
     )

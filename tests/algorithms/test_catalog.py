@@ -10,6 +10,7 @@ from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.algorithms.tabular import TABULAR
+from rookery.algorithms.vtrace import VTRACE
 from rookery.errors import ConfigError
 
 
@@ -19,10 +20,11 @@ def test_our_algorithms_are_found_by_name():
         "iqn": IQN,
         "ppo": PPO,
         "tabular": TABULAR,
+        "vtrace": VTRACE,
     }
 
 
-@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo", "tabular"])
+@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo", "tabular", "vtrace"])
 def test_an_algorithm_brings_a_policy_and_a_rule(name):
     found = find_algorithm(name)
 
@@ -33,17 +35,17 @@ def test_an_algorithm_brings_a_policy_and_a_rule(name):
     assert found.stackable == (name != "tabular")
 
 
-def test_only_ppo_learns_from_the_newest_round_alone():
+def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
     on_policy = {name for name, found in algorithms().items() if found.rule.on_policy}
 
-    assert on_policy == {"ppo"}
+    assert on_policy == {"ppo", "vtrace"}
 
 
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
         ("inq", "did you mean 'iqn'"),
-        ("dreamer", "known are dqn, iqn, ppo, tabular"),
+        ("dreamer", "known are dqn, iqn, ppo, tabular, vtrace"),
         ("", "known are"),
     ],
 )

@@ -12,6 +12,7 @@ from rookery.algorithms.base import Moment
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
+from rookery.algorithms.vtrace import VTRACE
 from rookery.company import Member, groups_of
 from rookery.specs import Part
 from tests.algorithms.conftest import (
@@ -91,6 +92,12 @@ CASES = {
         PPO,
         {"network": {"width": 50, "depth": 2}},
         {"masked": True, "actions": 17},
+    ),
+    "vtrace": (VTRACE, {}, {}),
+    "vtrace, 13 wide, masked": (
+        VTRACE,
+        {"network": {"width": 13}, "vtrace": {"minibatches": 3}},
+        {"masked": True},
     ),
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)

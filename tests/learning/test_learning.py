@@ -16,6 +16,7 @@ COMPANIES = {
     "iqn": {},
     "dqn": {"algorithm": "dqn"},
     "ppo": {"algorithm": "ppo"},
+    "vtrace": {"algorithm": "vtrace"},
     "a mixed pair": {"agents": {1: {"algorithm": "ppo"}}},
 }
 

@@ -37,6 +37,11 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
         {**HUNT, "algorithm": "dqn", "dqn.noisy": True, "replay.kind": "prioritised"},
         2,
     ),
+    "sync-3-vtrace-2": (
+        "treasurehunt",
+        {**HUNT, "algorithm": "vtrace", "schedule": "sync"},
+        2,
+    ),
     "pipelined-tabular-2": (
         "iterated_prisoners_dilemma",
         {**SMALL, "algorithm": "tabular", "game.turns": 15},
