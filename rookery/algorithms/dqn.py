@@ -91,21 +91,24 @@ class DqnRule(GreedyRule):
         weights, target = self.shaken(place)
         with torch.no_grad():
             follows = self.inputs_next(batches)
-            after = self._values_after(weights, target, follows, columns.next_legal)
-            targets = columns.returns + columns.discounts * after
+            every = self.network.values(target, follows)
+            best = self._best(weights, every, follows, columns.next_legal)
+            targets = columns.returns + columns.discounts * losses.pick(every, best)
+            shares = self.shares(columns, best)
+            if shares is not None:
+                targets = (shares * targets.view(shares.shape)).sum(dim=2)
         found = self.network.chosen(weights, self.inputs_now(batches), columns.actions)
         threshold = self.plans[0].settings.dqn.threshold
         loss, errors = losses.huber(found, targets, threshold)
         return Losses((loss * importance).mean(dim=1), errors, found.detach())
 
-    def _values_after(
-        self, weights: Weights, target: Weights, inputs: Tensor, legal: Tensor | None
+    def _best(
+        self, weights: Weights, every: Tensor, inputs: Tensor, legal: Tensor | None
     ) -> Tensor:
-        """Return the target's values of the best next actions, (agents, batch)."""
-        every = self.network.values(target, inputs)
+        """Return the best next actions, by the network or by the target's values."""
         double = self.plans[0].settings.dqn.double
         likes = self.network.values(weights, inputs) if double else every
-        return losses.pick(every, losses.masked(likes, legal).argmax(dim=2))
+        return losses.masked(likes, legal).argmax(dim=2)
 
 
 DQN = Algorithm("dqn", DqnPolicy, DqnRule)

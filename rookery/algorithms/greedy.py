@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms import losses
-from rookery.algorithms.ahead import Place, Places
+from rookery.algorithms.ahead import Columns, Given, Place, Places
 from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy, explore
 from rookery.algorithms.encoder import Encoder
 from rookery.algorithms.group import Inputs, noise_for
 from rookery.algorithms.networks import Linear, Noise, Parameters, padded, shaken
+from rookery.algorithms.paths import PathColumns, lay_out_paths, paths_of
 from rookery.algorithms.schedules import epsilon
 from rookery.algorithms.values import ValueRule
 from rookery.config.agent import AgentSettings, ValueParts
-from rookery.memory.replay import Batch
+from rookery.memory.replay import Batch, ReplayReader
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
@@ -163,8 +164,12 @@ class GreedyRule(ValueRule):
         self._noisy_layers = network.noisy_layers
         self._noise = Stream(seed, Purpose.LEARNER_NOISE)
         self._noises: dict[int, list[dict[str, Noise]]] = {}
+        settings = plans[0].settings
+        self._retrace = network.parts(settings).retrace
+        self.ends = self.ends_of(settings)
         self._now, self._next = (
-            Inputs(network.features, len(plans), self.batch_size) for _ in range(2)
+            Inputs(network.features, len(plans), self.batch_size * ends)
+            for ends in (1, self.ends)
         )
 
     @classmethod
@@ -179,12 +184,47 @@ class GreedyRule(ValueRule):
             return 0.0
         return epsilon(settings.epsilon, steps)
 
+    @classmethod
+    def n_step(cls, settings: AgentSettings) -> int:
+        """Return after how many rows a step closes; Retrace looks at every row between."""
+        off = cls.network_type.parts(settings).retrace is None
+        return settings.n_step if off else 1
+
+    @classmethod
+    def ends_of(cls, settings: AgentSettings) -> int:
+        """Return how many rows a step is compared with: one, or a path by Retrace."""
+        return settings.n_step // cls.n_step(settings)
+
+    def read(self, i: int, reader: ReplayReader, steps: Array) -> Batch:
+        """Return drawn steps of one agent, or the paths that begin with them."""
+        if self._retrace is None:
+            return super().read(i, reader, steps)
+        return paths_of(reader, steps, self.ends)
+
+    def lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
+        """Return what passes are given; paths with all their ends."""
+        if self._retrace is None:
+            return super().lay_out(batches, passes)
+        factors = [spread.factor for spread in self.group.spreads]
+        return lay_out_paths(batches, passes, self.plans[0], factors)
+
+    def shares(self, columns: Columns, best: Tensor) -> Tensor | None:
+        """Return what ends count for, (agents, batch, ends); None if there is but one.
+
+        `best` are the best actions at all ends, (agents, batch × ends).
+        """
+        if self._retrace is None:
+            return None
+        assert isinstance(columns, PathColumns)
+        agrees = columns.goes_on & (best.view(columns.taken.shape) == columns.taken)
+        return losses.retrace_shares(agrees, self._retrace)
+
     def inputs_now(self, batches: Sequence[Batch | None]) -> Tensor:
         """Return what was seen where steps opened, (agents, batch, features)."""
         return self._now.fill([batch.seen if batch else None for batch in batches])
 
     def inputs_next(self, batches: Sequence[Batch | None]) -> Tensor:
-        """Return what was seen where steps closed, (agents, batch, features)."""
+        """Return what was seen where steps closed, (agents, batch × ends, features)."""
         return self._next.fill([batch.next_seen if batch else None for batch in batches])
 
     def draw_ahead(self, passes: range, places: Places) -> None:

@@ -56,7 +56,7 @@ class IqnRule(GreedyRule):
         settings = plans[0].settings
         self.network = IqnNetwork(plans[0])
         self._quantiles = settings.network.quantiles
-        fractions = 2 * settings.batch_size * self._quantiles
+        fractions = (1 + self.ends_of(settings)) * settings.batch_size * self._quantiles
         super().__init__(plans, seed, self.network, fractions)
         self._fixed = midpoints(len(plans), settings.iqn.acting_quantiles)
 
@@ -73,26 +73,33 @@ class IqnRule(GreedyRule):
         weights, target = self.shaken(place)
         with torch.no_grad():
             follows = self.inputs_next(batches)
-            values = self._values_after(
+            values, best = self._values_after(
                 weights, target, follows, others, columns.next_legal
             )
             targets = losses.bootstrap(columns.returns, columns.discounts, values)
+            shares = self.shares(columns, best)
+            if shares is not None:  # quantiles at all ends are targets, side by side
+                targets = targets.reshape(*shares.shape[:2], -1)
+                shares = (shares / self._quantiles).repeat_interleave(self._quantiles, 2)
         hidden = self.network.read(weights, self.inputs_now(batches))
         embedded = self.network.embed(weights, fractions)
         found = self.network.chosen(weights, hidden, embedded, columns.actions)
         threshold = self.plans[0].settings.iqn.threshold
-        loss, errors = losses.quantile_huber(found, targets, fractions, threshold)
+        loss, errors = losses.quantile_huber(found, targets, fractions, threshold, shares)
         expected = found.detach().mean(dim=2)
         return Losses((loss * importance).mean(dim=1), errors, expected)
 
     def _fractions(self, draws: Array) -> tuple[Tensor, Tensor]:
-        """Return two sets of random fractions, (agents, batch, quantiles) each."""
-        shape = (len(draws), self.batch_size, self._quantiles)
-        first, second = np.split(draws.astype(np.float32), 2, axis=1)
-        return (
-            torch.from_numpy(np.ascontiguousarray(first).reshape(shape)),
-            torch.from_numpy(np.ascontiguousarray(second).reshape(shape)),
+        """Return random fractions of where steps opened, and of all their ends."""
+        count, numbers = self.batch_size * self._quantiles, draws.astype(np.float32)
+        parts = (numbers[:, :count], numbers[:, count:])
+        first, second = (
+            torch.from_numpy(np.ascontiguousarray(part).reshape(len(draws), rows, -1))
+            for part, rows in zip(
+                parts, (self.batch_size, self.batch_size * self.ends), strict=True
+            )
         )
+        return first, second
 
     def _values_after(
         self,
@@ -101,8 +108,8 @@ class IqnRule(GreedyRule):
         inputs: Tensor,
         fractions: Tensor,
         legal: Tensor | None,
-    ) -> Tensor:
-        """Return the target's quantiles of the best next action, (agents, batch, …)."""
+    ) -> tuple[Tensor, Tensor]:
+        """Return the target's quantiles of the best next actions, and these actions."""
         hidden = self.network.read(target, inputs)
         every = self.network.values(target, hidden, self.network.embed(target, fractions))
         if self.plans[0].settings.iqn.double:
@@ -111,7 +118,8 @@ class IqnRule(GreedyRule):
             means = self.network.means(weights, looks, fixed)
         else:
             means = every.mean(dim=2)
-        return _of_action(every, losses.masked(means, legal).argmax(dim=2))
+        best = losses.masked(means, legal).argmax(dim=2)
+        return _of_action(every, best), best
 
 
 def _of_action(values: Tensor, actions: Tensor) -> Tensor:

@@ -42,8 +42,30 @@ def bootstrap(returns: Tensor, discounts: Tensor, values: Tensor) -> Tensor:
     return returns.unsqueeze(-1) + discounts.unsqueeze(-1) * values
 
 
+def retrace_shares(agrees: Tensor, decay: float) -> Tensor:
+    """Return what each end of a path counts for in its target, (…, ends); in all 1.
+
+    Retrace weighs what comes after a row by λ·min(1, π/μ). With the best action as the
+    policy that is learned (π is 1 or 0), it is λ where the best action was taken, and
+    nothing where another was. So a path counts up to its first end with the chance 1 − λ,
+    and so on, and wholly up to the first end from which it did not go on like that.
+
+    Args:
+        agrees: (…, ends) whether the path goes on from there with the best action.
+        decay: λ.
+    """
+    on = agrees.float() * decay
+    reached = torch.cumprod(on, dim=-1).roll(1, dims=-1)
+    reached[..., 0] = 1.0
+    return reached * (1.0 - on)
+
+
 def quantile_huber(
-    found: Tensor, targets: Tensor, fractions: Tensor, threshold: float = 1.0
+    found: Tensor,
+    targets: Tensor,
+    fractions: Tensor,
+    threshold: float = 1.0,
+    shares: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the quantile Huber loss and the mean absolute error, (agents, batch) each.
 
@@ -52,9 +74,12 @@ def quantile_huber(
         targets: (agents, batch, other quantiles).
         fractions: (agents, batch, quantiles) in [0, 1).
         threshold: below it errors count squared, above it in proportion.
+        shares: (agents, batch, other quantiles) what each target counts for; by default
+            all the same.
     """
     apply = _QuantileHuber.apply
-    loss, sizes = apply(found, targets, fractions, threshold)  # type: ignore[no-untyped-call]
+    given = (found, targets, fractions, threshold, shares)
+    loss, sizes = apply(*given)  # type: ignore[no-untyped-call]
     return loss, sizes
 
 
@@ -63,23 +88,39 @@ class _QuantileHuber(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, found: Tensor, targets: Tensor, fractions: Tensor, threshold: float
+        ctx: Any,
+        found: Tensor,
+        targets: Tensor,
+        fractions: Tensor,
+        threshold: float,
+        shares: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         errors = targets.unsqueeze(2) - found.unsqueeze(3)
         sizes = errors.abs()
         weight = (fractions.unsqueeze(3) - (errors < 0).float()).abs_()
         near = sizes.clamp(max=threshold)
-        slopes = errors.clamp_(-threshold, threshold).mul_(weight).mean(dim=3)
+        slopes = _mean(errors.clamp_(-threshold, threshold).mul_(weight), shares)
         ctx.save_for_backward(slopes.div_(-threshold))
-        means = sizes.mean(dim=(2, 3))
+        # Both the same without shares, but not to the last bit.
+        whole = shares is None
+        means = sizes.mean(dim=(2, 3)) if whole else _mean(sizes, shares).mean(dim=2)
         huber = sizes.sub_(0.5 * near).mul_(near).mul_(weight)
         ctx.mark_non_differentiable(means)
-        return huber.mean(dim=3).sum(dim=2).div_(threshold), means
+        return _mean(huber, shares).sum(dim=2).div_(threshold), means
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(
+        ctx: Any, gradient: Tensor, _: Tensor
+    ) -> tuple[Tensor, None, None, None, None]:
         (slopes,) = ctx.saved_tensors
-        return gradient.unsqueeze(2) * slopes, None, None, None
+        return gradient.unsqueeze(2) * slopes, None, None, None, None
+
+
+def _mean(values: Tensor, shares: Tensor | None) -> Tensor:
+    """Return means over targets, which may count differently."""
+    if shares is None:
+        return values.mean(dim=3)
+    return (values * shares.unsqueeze(2)).sum(dim=3)
 
 
 def huber(found: Tensor, targets: Tensor, threshold: float = 1.0) -> tuple[Tensor, Tensor]:

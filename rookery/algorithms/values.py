@@ -183,11 +183,16 @@ class ValueRule(Rule):
             batches: list[Batch | None] = [None] * len(readers)
             for i in np.flatnonzero(ready & self.group.going).tolist():
                 numbers = draws[:, i, : self.batch_size].ravel()
-                batches[i] = readers[i].batch(readers[i].draw(numbers))
-            given = self._lay_out(batches, len(passes))
+                batches[i] = self.read(i, readers[i], readers[i].draw(numbers))
+            given = self.lay_out(batches, len(passes))
         return Supply(passes.start, draws, given)
 
-    def _lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
+    def read(self, i: int, reader: ReplayReader, steps: Array) -> Batch:
+        """Return drawn steps of one agent with all that `losses` needs."""
+        return reader.batch(steps)
+
+    def lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
+        """Return what passes are given, from the steps of all of them."""
         factors = [spread.factor for spread in self.group.spreads]
         return lay_out(batches, passes, self.plans[0], factors)
 
@@ -242,8 +247,8 @@ class ValueRule(Rule):
         for i in np.flatnonzero(active).tolist():
             kept = self._kept(i)
             chosen[i], importance[i] = kept.draw(draws[i, : self.batch_size])
-            batches[i] = readers[i].batch(chosen[i])
-        (given,) = self._lay_out(batches, 1)
+            batches[i] = self.read(i, readers[i], chosen[i])
+        (given,) = self.lay_out(batches, 1)
         weights = torch.from_numpy(importance)
         found = self.losses(batches, given.columns, weights, rest, place)
         for i, steps in chosen.items():

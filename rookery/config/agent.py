@@ -113,6 +113,12 @@ class ValueParts(Settings):
     dueling: bool = Field(True, description="Split values into a state's and an action's.")
     noisy: bool = Field(False, description="Explore by noise in the weights, not epsilon.")
     threshold: float = Field(1.0, gt=0, description="Where the Huber loss turns linear.")
+    retrace: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Retrace's lambda: n_step is cut where the best action was not taken.",
+    )
 
 
 class IqnConfig(ValueParts):

@@ -238,6 +238,11 @@ class ReplayReader:
         """Return a column's entries in some rows."""
         return self.rows.columns[column][turns % self.rows.slots, worlds]
 
+    def outcomes(self, turns: Array, worlds: Array) -> tuple[Array, Array]:
+        """Return returns and discounts of the usable steps that open in some rows."""
+        places = (turns % self.rows.slots, worlds)
+        return self._returns[places], self._discounts[places]
+
     def batch(self, steps: Array) -> Batch:
         """Return steps with all that a value learner needs."""
         turns, worlds = self.opening(steps)

@@ -249,7 +249,8 @@ def values_after(crew, legal):
         every = rule.network.values(
             target, rule.network.read(target, inputs), rule.network.embed(target, fractions)
         )
-        return every, rule._values_after(weights, target, inputs, fractions, legal)
+        found, _ = rule._values_after(weights, target, inputs, fractions, legal)
+        return every, found
 
 
 @pytest.mark.shows("D3")

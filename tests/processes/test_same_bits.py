@@ -34,7 +34,13 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "pipelined-8-ppo-2": ("treasurehunt", {**EIGHT, "algorithm": "ppo"}, 2),
     "pipelined-3-dqn-2": (
         "treasurehunt",
-        {**HUNT, "algorithm": "dqn", "dqn.noisy": True, "replay.kind": "prioritised"},
+        {
+            **HUNT,
+            "algorithm": "dqn",
+            "dqn.noisy": True,
+            "dqn.retrace": 0.9,
+            "replay.kind": "prioritised",
+        },
         2,
     ),
     "sync-3-vtrace-2": (
