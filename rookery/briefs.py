@@ -20,7 +20,7 @@ from rookery.config.run import Config
 from rookery.config.settings import Settings
 from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
-from rookery.loading import is_file
+from rookery.loading import foreign_name, is_file
 from rookery.specs import AgentSpec, Part
 
 
@@ -87,7 +87,7 @@ def game_name(data: Mapping[str, Any]) -> str:
 
 def file_sums(config: Config) -> dict[str, str]:
     """Return the SHA-256 of every file of the user's own that a run names."""
-    named = [config.game.name.removeprefix("pettingzoo:"), config.algorithm]
+    named = [foreign_name(config.game.name)[1], config.algorithm]
     named += [agent.algorithm for agent in config.agents.values()]
     sources = {name.rpartition(":")[0] or name for name in named}
     paths = sorted(Path(source) for source in sources if is_file(source))

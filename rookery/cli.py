@@ -41,7 +41,9 @@ err = Console(stderr=True)
 
 Game = Annotated[
     str | None,
-    typer.Argument(help="A name from `rookery games`, ./file.py:Class, or pettingzoo:…"),
+    typer.Argument(
+        help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…"
+    ),
 ]
 Words = Annotated[
     list[str] | None, typer.Argument(help="Settings, such as game.agents=4 seed=3.")

@@ -22,6 +22,15 @@ from typing import Any
 
 from rookery.errors import ConfigError, nearest
 
+FOREIGN = ("pettingzoo", "gymnasium")
+"""What stands before a foreign game's path, and names a module of `games.foreign`."""
+
+
+def foreign_name(name: str) -> tuple[str, str]:
+    """Return whose game it is and its path; nobody's, and the name, if it is our own."""
+    tongue, colon, path = name.partition(":")
+    return (tongue, path) if colon and tongue in FOREIGN else ("", name)
+
 
 def load_object(path: str) -> Any:
     """Return what `./file.py:name` or `module:name` names."""

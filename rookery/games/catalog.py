@@ -20,10 +20,8 @@ from rookery.config.settings import Settings
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
-from rookery.loading import load_object, where
+from rookery.loading import foreign_name, load_object, where
 from rookery.players.base import RandomPlayer
-
-PETTINGZOO = "pettingzoo:"
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,10 @@ class Entry:
 
 def find(name: str) -> Entry:
     """Return the game of this name, or in this file (`./mine.py:Zap`)."""
-    if name.startswith(PETTINGZOO):
-        foreign = import_module("rookery.games.pettingzoo")
-        return _entry(name, foreign.open_pettingzoo(name.removeprefix(PETTINGZOO)))
+    tongue, path = foreign_name(name)
+    if tongue:
+        foreign = import_module(f"rookery.games.foreign.{tongue}")
+        return _entry(name, foreign.open_game(path))
     if ":" in name or name.endswith(".py"):
         return _entry(name, load_object(name))
     entries = entries_by_name()
@@ -63,7 +62,7 @@ def entries_by_name() -> dict[str, Entry]:
 
 def _own_games() -> Iterator[type]:
     for module in pkgutil.iter_modules(rookery.games.__path__, "rookery.games."):
-        if module.ispkg or module.name == "rookery.games.pettingzoo":
+        if module.ispkg:
             continue
         for _, found in inspect.getmembers(import_module(module.name), inspect.isclass):
             own = found.__module__ == module.name

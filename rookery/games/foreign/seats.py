@@ -21,8 +21,8 @@ from rookery.specs import AgentSpec, Array, Part
 MASK = "action_mask"
 MAX_ONE_HOT = 1024
 MAX_ACTIONS = np.iinfo(np.int16).max  # actions are kept as int16 for repeating a game
-Pieces = dict[str, tuple[str | None, Any]]
-"""Part name to the key in the foreign observation, if it is a dict, and its space."""
+Pieces = dict[str, tuple[str | int | None, Any]]
+"""Part name to the key in the foreign observation, if it has several, and its space."""
 ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
@@ -32,7 +32,7 @@ class Column:
     __slots__ = ("_dtype", "_first_world", "_label", "_shape", "key", "rows")
 
     def __init__(
-        self, label: str, key: str | None, space: Any, rows: Array, first_world: int
+        self, label: str, key: str | int | None, space: Any, rows: Array, first_world: int
     ) -> None:
         self.key = key
         self.rows = rows
@@ -71,8 +71,10 @@ class OneHotColumn(Column):
 
     __slots__ = ("_start",)
 
-    def __init__(self, label: str, space: Any, rows: Array, first_world: int) -> None:
-        super().__init__(label, None, space, rows, first_world)
+    def __init__(
+        self, label: str, key: str | int | None, space: Any, rows: Array, first_world: int
+    ) -> None:
+        super().__init__(label, key, space, rows, first_world)
         self._start = int(space.start)
 
     def write(self, world: int, value: Any) -> None:
@@ -117,7 +119,7 @@ class Seat:
         pieces, mask = pieces_of(self.title, seen)
         self.spec = AgentSpec(
             id=str(self.name),
-            role=re.sub(r"(?<=.)_\d+$", "", str(self.name)),
+            role=role_of(str(self.name)),
             parts={name: part_of(space) for name, (_, space) in pieces.items()},
             actions=action_names(copy, self.name, int(actions.n)),
             masked=mask is not None,
@@ -138,9 +140,12 @@ class Seat:
         for name, (key, space) in pieces.items():
             label = f"Part '{name}' of {self.title}"
             if isinstance(space, spaces.Discrete):
-                yield OneHotColumn(label, space, self.parts[name], first_world)
+                yield OneHotColumn(label, key, space, self.parts[name], first_world)
             else:
-                yield Column(label, key, space, self.parts[name], first_world)
+                rows = self.parts[name]
+                if is_picture(space):
+                    rows = np.moveaxis(rows, 1, -1)
+                yield Column(label, key, space, rows, first_world)
         if self.legal is not None:
             label = f"The '{MASK}' of {self.title}"
             yield Column(label, MASK, mask, self.legal, first_world)
@@ -159,26 +164,35 @@ class Seat:
         if self.legal is not None:
             self.legal[world] = True
 
-    def _piece(self, world: int, observation: Any, key: str) -> Any:
+    def _piece(self, world: int, observation: Any, key: str | int) -> Any:
         try:
             return observation[key]
         except (KeyError, IndexError, TypeError):
             raise GameError(
                 f"The observation of {self.title} in world {self._first_world + world} "
-                f"has no '{key}', which its space declares: every observation must be a "
-                "dict with all keys of its space."
+                f"has no '{key}', which its space declares: every observation must "
+                "have all pieces of its space."
             ) from None
+
+
+def role_of(name: str) -> str:
+    """Return an agent's name without its number."""
+    return "agent" if name.isdigit() else re.sub(r"(?<=.)_\d+$", "", name)
 
 
 def pieces_of(title: str, space: Any) -> tuple[Pieces, Any]:
     """Return part name to (key, space), and the space of the mask or None."""
-    if not isinstance(space, spaces.Dict):
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
         check_seen(title, space)
         return {part_name(space): (None, space)}, None
-    found = dict(space.spaces)
+    found: dict[Any, Any] = (
+        dict(space.spaces)
+        if isinstance(space, spaces.Dict)
+        else dict(enumerate(space.spaces))
+    )
     mask = found.pop(MASK, None)
     for key, piece in found.items():
-        check_seen(f"'{key}' of {title}", piece, inside=True)
+        check_seen(f"'{key}' of {title}", piece)
     if list(found) == ["observation"]:
         piece = found["observation"]
         return {part_name(piece): ("observation", piece)}, mask
@@ -196,20 +210,32 @@ def part_of(space: Any) -> Part:
     """Return how observations of `space` are stored."""
     if isinstance(space, spaces.Discrete):
         return Part((int(space.n),), np.dtype(np.uint8))
+    if is_picture(space):
+        height, width, colours = space.shape
+        return Part((colours, height, width), space.dtype, scale=1 / 255)
     # Rows are stored and networks are float32: float64 would double the memory for bits
     # that no network sees.
     is_double = space.dtype == np.float64
     return Part(tuple(space.shape), np.dtype(np.float32) if is_double else space.dtype)
 
 
-def check_seen(title: str, space: Any, inside: bool = False) -> None:
+def is_picture(space: Any) -> bool:
+    """Whether a space is (height, width, colours) of bytes.
+
+    Pictures are stored with colours first: that is how networks read grids.
+    """
+    is_bytes = isinstance(space, spaces.Box) and space.dtype == np.uint8
+    return is_bytes and len(space.shape) == 3 and space.shape[2] in (1, 3, 4)
+
+
+def check_seen(title: str, space: Any) -> None:
     """Refuse observation spaces that have no fixed shape."""
     small = isinstance(space, spaces.Discrete) and int(space.n) <= MAX_ONE_HOT
-    if isinstance(space, ARRAYS) or (small and not inside):
+    if isinstance(space, ARRAYS) or small:
         return
     raise GameError(
         f"The observation space {space} of {title} cannot be stored: make it a Box, a "
-        f"Dict of Box, or a Discrete of at most {MAX_ONE_HOT}."
+        f"Discrete of at most {MAX_ONE_HOT}, or a Dict or Tuple of these."
     )
 
 

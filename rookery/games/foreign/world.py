@@ -1,4 +1,4 @@
-"""One running copy of a PettingZoo parallel game.
+"""One running copy of a foreign game, in the form of PettingZoo's parallel games.
 
 A `World` calls the foreign game, keeps account of who lives, who has ended and who acts
 next, and turns every way in which a game can break PettingZoo's own rules into a
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import GameError
-from rookery.games.zoo.seats import Seat
+from rookery.games.foreign.seats import Seat
 from rookery.loading import one_line
 from rookery.specs import Array
 
@@ -29,6 +29,14 @@ def raised(path: str, method: str, number: int, error: Exception) -> GameError:
         f"{path} raised in {method} in world {number}: {what}: check the game's "
         "settings; if they are right, the mistake is in the game."
     )
+
+
+class Unfit(Exception):
+    """What a foreign game gave cannot be understood."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.what, self.advice = what, advice
 
 
 class World:
@@ -64,6 +72,8 @@ class World:
         """Start an episode."""
         try:
             result = self.copy.reset(seed=seed)
+        except Unfit as error:
+            raise self._error(error.what, error.advice) from None
         except Exception as error:
             raise raised(self.path, "reset()", self.number, error) from error
         if not isinstance(result, tuple) or len(result) != 2:
@@ -84,11 +94,13 @@ class World:
         chosen = {seat.name: actions[seat.index] + seat.start for seat in self.acting}
         try:
             result = self.copy.step(chosen)
+        except Unfit as error:
+            raise self._error(error.what, error.advice) from None
         except Exception as error:
             raise raised(self.path, "step()", self.number, error) from error
         if not isinstance(result, tuple) or len(result) != len(STEP):
             raise self._error("step() gave no five values", f"return {', '.join(STEP)}")
-        self.seen, rewards, terminations, truncations, infos = result
+        self.seen, rewards, terminations, truncations, _ = result
         self.turn += 1
         self.fresh, self.gone, self._leaving = self.live, self._leaving, []
         ending = False
@@ -104,10 +116,7 @@ class World:
         if ending or self.copy.agents != self._roster:
             self._recount(terminations, truncations, outcome)
         elif self._is_turn_based:
-            # The conversion tells everyone. Asking `aec_env.agent_selection` through
-            # PettingZoo's wrappers costs more than writing all rows of the world.
-            mover = infos[self.live[0].name]["active_agent"]
-            self.acting = [self._seats[mover]]
+            self.acting = self._movers()
 
     def draw(self) -> Array:
         """Return a picture of the world as it is now."""
@@ -148,10 +157,6 @@ class World:
             absent = [s for name, s in self._seats.items() if name not in self._ended]
             for seat in absent:
                 outcome[2][seat.index] = True
-        if self._is_turn_based and self._leaving and self.live:
-            # The conversion looked before it took out the dead, when it was nobody's
-            # move among the living and their masks were empty.
-            self.seen = dict(self.seen) | self._look()
 
     def _admit(self, lingering: set[Any]) -> None:
         """Let in who appears in `agents`; `lingering` are dead who are still listed."""
@@ -171,7 +176,18 @@ class World:
                 self.live = [*self.live, seat]
         self.acting = self.live
         if self._is_turn_based and self.live:
-            self.acting = [self._seats[self.copy.aec_env.agent_selection]]
+            self.acting = self._movers()
+
+    def _movers(self) -> list[Seat]:
+        """Return who moves next in a game of turns; it must be somebody who is there."""
+        movers = [self._seats.get(name) for name in self.copy.acting]
+        found = [seat for seat in movers if seat is not None and seat in self.live]
+        if len(found) < len(movers):
+            raise self._error(
+                f"it is the turn of {self.copy.acting[0]!r}, who is not in `agents`",
+                "choose one who is there and has not ended",
+            )
+        return found
 
     def _check_rest(self, seat: Seat, lingering: set[Any]) -> None:
         if seat.name not in lingering:
@@ -179,12 +195,6 @@ class World:
                 f"agent '{seat.name}' came back after it had ended",
                 "end the episode first, or do not end the agent",
             )
-
-    def _look(self) -> dict[Any, Any]:
-        try:
-            return {seat.name: self.copy.aec_env.observe(seat.name) for seat in self.live}
-        except Exception as error:
-            raise raised(self.path, "observe()", self.number, error) from error
 
     def _check_actions(self, seat: Seat) -> None:
         space = self.copy.action_space(seat.name)

@@ -10,9 +10,10 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable
-from types import ModuleType, NoneType
-from typing import Any
+from collections.abc import Callable, Mapping
+from copy import copy
+from types import MappingProxyType, ModuleType, NoneType
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
@@ -29,6 +30,11 @@ class Keywords(Settings):
 
     model_config = ConfigDict(protected_namespaces=())
 
+    reward: Literal["own", "sum"] = Field(
+        default="own",
+        description="What an agent is trained on: its own reward, or the sum of all "
+        "agents' rewards. What is reported as return is its own in either case.",
+    )
     rebuild_each_episode: bool = Field(
         default=False,
         description="Make each world's game anew for every episode. Episodes start "
@@ -41,13 +47,15 @@ class Keywords(Settings):
 
         That is only what was set: a default of the game's is the game's business.
         """
-        return self.model_dump(exclude_unset=True, exclude={"rebuild_each_episode"})
+        own = set(type(self).__mro__[1].model_fields)  # type: ignore[attr-defined]
+        return self.model_dump(exclude_unset=True, exclude=own)
 
 
-class AnyKeywords(Keywords):
-    """The keyword arguments of a foreign game that does not say which it takes."""
-
-    model_config = ConfigDict(extra="allow")
+def rebuilt(base: type[Keywords]) -> type[Keywords]:
+    """Return the same settings, for a game that is known to need being made anew."""
+    field = copy(base.model_fields["rebuild_each_episode"])
+    field.default = True
+    return create_model("Rebuilt", __base__=base, rebuild_each_episode=(bool, field))
 
 
 def signature_source(factory: Callable[..., Any], module: ModuleType) -> Any:
@@ -69,15 +77,30 @@ def takes_render_mode(source: Callable[..., Any]) -> bool:
     return takes_any(source) or RENDER_MODE in inspect.signature(source).parameters
 
 
-def keyword_settings(source: Callable[..., Any], name: str) -> type[Keywords]:
-    """Return settings with one field per keyword argument of `source`."""
+def keyword_settings(
+    source: Callable[..., Any],
+    name: str,
+    base: type[Keywords] = Keywords,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> type[Keywords]:
+    """Return settings with one field per keyword argument of `source`.
+
+    Args:
+        source: the function that makes the game.
+        name: of the game, for texts.
+        base: settings of Rookery's own; a keyword argument of the same name is left out.
+        defaults: what the game is registered with, in place of its own defaults.
+    """
     texts = _descriptions(source)
     fields: dict[str, Any] = {}
-    for parameter in _keywords(source):
+    for parameter in _keywords(source, defaults):
+        if parameter.name in base.model_fields:
+            continue
         text = texts.get(parameter.name, f"Keyword argument of {name}.")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (_type_of(parameter), Field(default, description=text))
-    base = AnyKeywords if takes_any(source) else Keywords
+    if takes_any(source):
+        base = type("AnyKeywords", (base,), {"model_config": ConfigDict(extra="allow")})
     with warnings.catch_warnings():
         # An argument may be called 'copy' or 'json' like a method of the model.
         warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
@@ -85,18 +108,24 @@ def keyword_settings(source: Callable[..., Any], name: str) -> type[Keywords]:
         return create_model("KeywordSettings", __base__=base, __doc__=text, **fields)
 
 
-def _keywords(source: Callable[..., Any]) -> list[inspect.Parameter]:
+def _keywords(
+    source: Callable[..., Any], defaults: Mapping[str, Any]
+) -> list[inspect.Parameter]:
     """Return the parameters a user may set: named, and with a plain default."""
     try:
         signature = inspect.signature(source, eval_str=True)
     except Exception:  # an annotation that only type checkers can resolve
         signature = inspect.signature(source)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [
-        parameter
+    parameters = [
+        parameter.replace(default=defaults.get(parameter.name, parameter.default))
         for parameter in signature.parameters.values()
         if parameter.kind in named
-        and parameter.name != RENDER_MODE
+    ]
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.name != RENDER_MODE
         and not parameter.name.startswith("_")
         and (parameter.default is parameter.empty or type(parameter.default) in PLAIN)
     ]

@@ -1,8 +1,8 @@
-"""PettingZoo games behind the game contract: stage 1 of the data path, in the actor.
+"""Foreign games behind the game contract: stage 1 of the data path, in the actor.
 
-`open_pettingzoo` turns a path into a game class; its settings are the keyword arguments
-of the PettingZoo game. Each world is a PettingZoo object of its own, seeded anew for
-every episode, so that a world can be repeated from its actions.
+Each world is a foreign object of its own, seeded anew for every episode, so that a world
+can be repeated from its actions. What it says is in one form, that of PettingZoo's
+parallel games, whatever it spoke before.
 
 The one rule: rows are written in `begin_turn` and nowhere else, so that what `observe`
 returned stays whole until the turn is over.
@@ -10,8 +10,8 @@ returned stays whole until the turn is over.
 
 from __future__ import annotations
 
-import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -19,63 +19,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rookery.config.settings import Settings
-from rookery.errors import ConfigError, GameError
+from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.games.zoo.keywords import (
-    RENDER_MODE,
-    Keywords,
-    keyword_settings,
-    signature_source,
-    takes_render_mode,
-)
-from rookery.games.zoo.parallel import World, raised
-from rookery.games.zoo.seats import Seat
-from rookery.loading import attribute, load_module
+from rookery.games.foreign.in_turn import InTurn
+from rookery.games.foreign.keywords import RENDER_MODE, Keywords
+from rookery.games.foreign.seats import Seat
+from rookery.games.foreign.world import Unfit, World, raised
 from rookery.seeding import Purpose
 from rookery.specs import Array
 
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
 
-from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import (
-    aec_to_parallel,
-    turn_based_aec_to_parallel,
-    turn_based_aec_to_parallel_wrapper,
-)
-
-FACTORIES = ("parallel_env", "env")
-NEEDED = ("possible_agents", "observation_space", "action_space", "reset", "step")
-
-
-def open_pettingzoo(path: str) -> type[PettingZooGame]:
-    """Return the game named by `module`, `module:function` or `./file.py:function`."""
-    source, colon, name = path.rpartition(":")
-    factory: Any = None
-    if source and name:
-        module = load_module(source)
-        factory = attribute(module, name, source)
-    elif path and not colon:
-        module = load_module(path)
-        found = [getattr(module, known, None) for known in FACTORIES]
-        factory = next(filter(None, found), None)
-    if not callable(factory):
-        raise ConfigError(
-            f"'{path}' names no PettingZoo game: it must be a module with a function "
-            "'parallel_env' or 'env', or end in ':' and the name of such a function."
-        )
-    arguments = signature_source(factory, module)
-    about = {
-        "__doc__": f"The PettingZoo game {path}.",
-        "Settings": keyword_settings(arguments, path),
-        "is_drawable": takes_render_mode(arguments),
-        "path": path,
-        "factory": staticmethod(factory),
-    }
-    return type("PettingZooGame", (PettingZooGame,), about)
-
-
-class PettingZooGame(Game):
-    """`worlds` copies of one PettingZoo game."""
+class ForeignGame(Game):
+    """`worlds` copies of one foreign game."""
 
     fair = False
     replayable = True
@@ -83,6 +38,7 @@ class PettingZooGame(Game):
     """Turns of an episode that a snapshot can repeat; longer ones are not exact."""
     path: ClassVar[str]
     factory: ClassVar[Callable[..., Any]]
+    """Makes a foreign game."""
     is_drawable: ClassVar[bool]
 
     def __init__(
@@ -91,11 +47,12 @@ class PettingZooGame(Game):
         super().__init__(settings, worlds, seed, first_world)
         self._seed, self._first_world = seed, first_world
         assert isinstance(settings, Keywords)
-        self._keywords = settings.arguments()
+        self.keywords = settings.arguments()
         self._rebuilds = settings.rebuild_each_episode
+        self._sums = settings.reward == "sum"
         copies = [self._build(w) for w in range(worlds)]
         count = len(copies[0].possible_agents)
-        self.turn_based = isinstance(copies[0], turn_based_aec_to_parallel_wrapper)
+        self.turn_based = isinstance(copies[0], InTurn)
         """Whether one agent at a time is active in each world."""
         self._seats = [self._seat(copies[0], i) for i in range(count)]
         self.agents = tuple(seat.spec for seat in self._seats)
@@ -109,6 +66,10 @@ class PettingZooGame(Game):
         self._history = np.full((worlds, self.MAX_TURNS, count), -1, np.int16)
         for w in range(worlds):
             self._start(w, 0)
+
+    @abstractmethod
+    def make_copy(self, **more: Any) -> Any:
+        """Return a new foreign game with this one's keywords and some `more`."""
 
     def begin_turn(self) -> Phases:
         """Write what was seen; everyone acts at the same moment."""
@@ -150,6 +111,7 @@ class PettingZooGame(Game):
         shape = self._actions.shape
         rewards = np.zeros(shape, np.float32)
         terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
+        own = np.zeros(shape, np.float32) if self._sums else None
         taken = np.where(self._active.T, self._actions, np.int16(-1))
         for w, (world, row) in enumerate(zip(self._worlds, taken.tolist(), strict=True)):
             if not world.live:
@@ -157,8 +119,12 @@ class PettingZooGame(Game):
                 continue
             if world.turn < self.MAX_TURNS:
                 self._history[w, world.turn] = taken[w]
+            live = [seat.index for seat in world.live]
             world.step(row, (rewards[w], terminated[w], truncated[w]))
-        return Outcome(rewards, terminated, truncated)
+            if own is not None:
+                own[w] = rewards[w]
+                rewards[w, live] = own[w].sum()
+        return Outcome(rewards, terminated, truncated, own)
 
     def snapshot(self) -> dict[str, Array]:
         """Return each world's episode and the actions taken in it.
@@ -205,14 +171,14 @@ class PettingZooGame(Game):
                 copy.close()
 
     def _build(self, w: int, **more: Any) -> Any:
-        """Return a copy of the game, behind PettingZoo's parallel interface."""
+        """Return a copy of the game, in the one form."""
         try:
             with warnings.catch_warnings():
                 # Said of every game without pictures, which is no mistake.
                 warnings.filterwarnings("ignore", ".*does not have a `render_mode`")
-                return as_parallel(type(self).factory(**self._keywords, **more))
-        except GameError as error:
-            raise GameError(f"{self.path} {error}") from None
+                return self.make_copy(**more)
+        except Unfit as error:
+            raise GameError(f"{self.path} {error.what}: {error.advice}.") from None
         except Exception as error:
             number = self._first_world + w
             raise raised(self.path, "its constructor", number, error) from error
@@ -270,21 +236,6 @@ class PettingZooGame(Game):
             )
         self._retired.append(old.copy)
         return new
-
-
-def as_parallel(copy: Any) -> Any:
-    """Return a game with PettingZoo's parallel interface, converted if need be."""
-    if isinstance(copy, AECEnv):
-        can_parallel = copy.metadata.get("is_parallelizable", False)
-        convert = aec_to_parallel if can_parallel else turn_based_aec_to_parallel
-        copy = convert(copy)
-    lacking = [name for name in NEEDED if not hasattr(copy, name)]
-    if lacking:
-        raise GameError(
-            f"made a {type(copy).__name__} without {', '.join(lacking)}: the function "
-            "must return a PettingZoo ParallelEnv or AECEnv."
-        )
-    return copy
 
 
 def same(left: Any, right: Any) -> bool:

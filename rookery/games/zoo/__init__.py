@@ -1,1 +1,0 @@
-"""The parts of foreign games: their spaces, their copies and their keywords."""
