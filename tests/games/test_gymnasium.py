@@ -307,7 +307,7 @@ class TestFaults:
         [
             ("unequal", "2 agents act and 3 see: give both spaces one entry per agent."),
             ("no info", "world 3: reset() gave no pair: return observation, info."),
-            ("raises", "raised in step() in world 3: RuntimeError: oh: check the game's"),
+            ("raises", "raised in step() in world 3: RuntimeError: oh (gym.py, line"),
             ("four values", "world 3: step() gave no five values: return observation,"),
             ("shape", "in world 3 is (3,) float32, but its space says (2,) float32: make"),
             ("not a number", "showed agent '0' a NaN or infinite number in part 'vector'"),
@@ -346,6 +346,20 @@ class TestImages:
         stored = game.observe((0,)).parts[0]["view"][0]
 
         np.testing.assert_array_equal(stored.transpose(1, 2, 0), game.render(0))
+
+    @pytest.mark.parametrize(("shrink", "left"), [(2, 5), (4, 2), (99, 1)])
+    def test_a_picture_can_be_made_smaller(self, shrink: int, left: int) -> None:
+        game = make(LIGHTS, worlds=1, size=11, shrink=min(shrink, 64))
+        game.begin_turn()
+
+        stored = game.observe((0,)).parts[0]["view"][0]
+
+        side, whole = min(shrink, 11), game.render(0).astype(int)
+        assert stored.shape == (3, left, left)
+        for row, column in np.ndindex(left, left):
+            square = whole[row * side :, column * side :][:side, :side]
+            mean = square.sum(axis=(0, 1)) // side**2
+            np.testing.assert_array_equal(stored[:, row, column], mean)
 
     def test_a_picture_of_copies_shows_them_side_by_side(self) -> None:
         game = make(LIGHTS, copies=3)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ PLAYED: dict[str, tuple[str, dict[str, Any], int]] = {
     "pursuit": ("pettingzoo.sisl.pursuit_v5", {"n_pursuers": 3, "max_cycles": 15}, 40),
     "mortal": (MORTAL, {}, 100),
     "elimination": (ELIMINATION, {}, 200),
+    "duel": (f"{ZOO}:duel", {}, 150),
 }
 EVERY_GAME = pytest.mark.parametrize("name", PLAYED)
 
@@ -370,6 +372,16 @@ class TestSpecs:
     def test_a_game_may_name_its_actions(self) -> None:
         assert make("mortal").agents[0].actions == ("rest", "dig", "run")
 
+    def test_who_moves_next_is_the_games_affair(self) -> None:
+        turns = played("duel").turns
+
+        movers = [
+            int(turn.active[:, 0].argmax()) for turn in turns if turn.active[:, 0].any()
+        ]
+        followers = set(pairwise(movers))
+        assert {(mover, mover) for mover in range(3)} & followers, "nobody moved twice"
+        assert len(followers) > 6, "the order was the same throughout"
+
     def test_only_turn_based_games_say_so(self) -> None:
         assert make("tictactoe").turn_based
         assert not make("spread").turn_based
@@ -410,7 +422,9 @@ class TestSettings:
 
         settings = kind.Settings.model_validate({"gift": 0.5, "size": [2]})
 
-        assert settings.model_dump(exclude={"rebuild_each_episode", "reward"}) == {
+        assert settings.model_dump(
+            exclude={"rebuild_each_episode", "reward", "shrink"}
+        ) == {
             "length": 12,
             "gift": 0.5,
             "size": (2,),
@@ -480,7 +494,7 @@ class TestFaults:
         ("fault", "words"),
         [
             ("constructor", "raised in its constructor in world 5: ValueError: two lines "),
-            ("reset", "raised in reset() in world 5: KeyError: 'seed': check the"),
+            ("reset", "raised in reset() in world 5: KeyError: 'seed' (zoo.py, line"),
             ("no infos", "world 5: reset() gave no pair: return observations, infos."),
             ("nobody", "world 5: reset() left nobody in `agents`: fill it there."),
             ("no observation at reset", "world 5: there is no observation for agent 'b_0'"),
@@ -489,7 +503,7 @@ class TestFaults:
             ("number", "in world 5 is 7, but its space says Discrete(4, start=0): make"),
             ("dict", "in world 5 has no 'far', which its space declares: every"),
             ("dict of list", "has no 'near', which its space declares"),
-            ("step", "raised in step() in world 5: RuntimeError: oh: check the game's"),
+            ("step", "raised in step() in world 5: RuntimeError: oh (zoo.py, line"),
             ("four values", "world 5: step() gave no five values: return observations,"),
             ("list of rewards", "world 5: step() gave no dict as rewards: key it by"),
             ("observation", "world 5: there is no observation for agent 'b_0': each"),
@@ -515,6 +529,13 @@ class TestFaults:
         assert words in str(caught.value)
         assert FAULTY in str(caught.value)
         assert "\n" not in str(caught.value)
+
+    def test_a_turn_of_somebody_who_is_not_there_is_one_line(self) -> None:
+        kind = open_pettingzoo(f"{ZOO}:duel")
+        game = kind(kind.Settings(fault="selection"), 1, SEED)
+
+        with pytest.raises(GameError, match=r"it is the turn of 'zoe', who is not in `ag"):
+            [play_turn(game, turn) for turn in range(4)]
 
     def test_a_game_without_fault_plays_on(self) -> None:
         play_faulty("")

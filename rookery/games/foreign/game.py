@@ -49,7 +49,7 @@ class ForeignGame(Game):
         assert isinstance(settings, Keywords)
         self.keywords = settings.arguments()
         self._rebuilds = settings.rebuild_each_episode
-        self._sums = settings.reward == "sum"
+        self._sums, self._shrink = settings.reward == "sum", settings.shrink
         copies = [self._build(w) for w in range(worlds)]
         count = len(copies[0].possible_agents)
         self.turn_based = isinstance(copies[0], InTurn)
@@ -185,7 +185,8 @@ class ForeignGame(Game):
 
     def _seat(self, copy: Any, index: int) -> Seat:
         try:
-            return Seat(self.path, copy, index, self.worlds, self._first_world)
+            place = self.worlds, self._first_world
+            return Seat(self.path, copy, index, *place, self._shrink)
         except GameError:
             raise
         except Exception as error:

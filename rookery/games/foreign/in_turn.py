@@ -67,7 +67,7 @@ class InTurn:
         """Let those who have ended leave: PettingZoo gives them one empty move each."""
         copy = self._copy
         while copy.agents and (
-            copy.terminations[copy.agent_selection]
-            or copy.truncations[copy.agent_selection]
+            copy.terminations.get(copy.agent_selection)
+            or copy.truncations.get(copy.agent_selection)
         ):
             copy.step(None)

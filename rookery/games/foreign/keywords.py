@@ -35,6 +35,13 @@ class Keywords(Settings):
         description="What an agent is trained on: its own reward, or the sum of all "
         "agents' rewards. What is reported as return is its own in either case.",
     )
+    shrink: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Pictures are made smaller: each square of so many pixels a side "
+        "becomes one, their mean.",
+    )
     rebuild_each_episode: bool = Field(
         default=False,
         description="Make each world's game anew for every episode. Episodes start "

@@ -1,13 +1,11 @@
 """Foreign games' spaces in Rookery's own words.
 
 A `Seat` is one agent of a foreign game: what its spaces become (parts, actions, legal
-actions), and the rows, one per world, into which its observations are written. Whatever
-a foreign game returns is checked here, before it lies in a row and looks right.
+actions), and the rows, one per world, into which its observations are written.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +14,8 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import GameError
-from rookery.specs import AgentSpec, Array, Part
+from rookery.games.foreign.columns import Column, column_of, part_of
+from rookery.specs import AgentSpec, Array
 
 MASK = "action_mask"
 MAX_ONE_HOT = 1024
@@ -26,77 +25,13 @@ Pieces = dict[str, tuple[str | int | None, Any]]
 ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
-class Column:
-    """One piece of what one agent sees: a row per world, checked as it is written."""
-
-    __slots__ = ("_dtype", "_first_world", "_label", "_shape", "key", "rows")
-
-    def __init__(
-        self, label: str, key: str | int | None, space: Any, rows: Array, first_world: int
-    ) -> None:
-        self.key = key
-        self.rows = rows
-        self._label = label
-        self._first_world = first_world
-        self._shape, self._dtype = space.shape, space.dtype
-
-    def write(self, world: int, value: Any) -> None:
-        """Put `value` into the row of `world`."""
-        try:
-            fits = value.dtype == self._dtype and value.shape == self._shape
-        except AttributeError:  # a list or a plain number
-            value, fits = np.asarray(value), False
-        if not fits and not self._suits(value):
-            raise self._error(
-                world,
-                f"is {value.shape} {value.dtype}",
-                f"{self._shape} {self._dtype}",
-            )
-        self.rows[world] = value
-
-    def _suits(self, value: Array) -> bool:
-        floats = value.dtype.kind == self._dtype.kind == "f"
-        safe = floats or np.can_cast(value.dtype, self._dtype, "safe")
-        return safe and value.shape == self._shape
-
-    def _error(self, world: int, found: str, declared: str) -> GameError:
-        return GameError(
-            f"{self._label} in world {self._first_world + world} {found}, but its "
-            f"space says {declared}: make the game and its space agree."
-        )
-
-
-class OneHotColumn(Column):
-    """A Discrete observation, as a vector with a single one."""
-
-    __slots__ = ("_start",)
-
-    def __init__(
-        self, label: str, key: str | int | None, space: Any, rows: Array, first_world: int
-    ) -> None:
-        super().__init__(label, key, space, rows, first_world)
-        self._start = int(space.start)
-
-    def write(self, world: int, value: Any) -> None:
-        """Put a one at the place `value` names."""
-        count = self.rows.shape[1]
-        try:
-            place = operator.index(value) - self._start
-        except TypeError:
-            place = -1
-        if not 0 <= place < count:
-            declared = f"Discrete({count}, start={self._start})"
-            raise self._error(world, f"is {value!r}", declared)
-        self.rows[world] = 0
-        self.rows[world, place] = 1
-
-
 class Seat:
     """One agent in all worlds: its spec, and the rows that hold what it sees."""
 
     __slots__ = (
         "_columns",
         "_first_world",
+        "_shrink",
         "index",
         "legal",
         "name",
@@ -107,11 +42,17 @@ class Seat:
     )
 
     def __init__(
-        self, game: str, copy: Any, index: int, worlds: int, first_world: int
+        self,
+        game: str,
+        copy: Any,
+        index: int,
+        worlds: int,
+        first_world: int,
+        shrink: int = 1,
     ) -> None:
         self.name: Any = copy.possible_agents[index]
         self.index = index
-        self._first_world = first_world
+        self._first_world, self._shrink = first_world, shrink
         self.title = f"agent '{self.name}' of {game}"
         actions, seen = copy.action_space(self.name), copy.observation_space(self.name)
         check_actions(self.title, actions)
@@ -120,7 +61,7 @@ class Seat:
         self.spec = AgentSpec(
             id=str(self.name),
             role=role_of(str(self.name)),
-            parts={name: part_of(space) for name, (_, space) in pieces.items()},
+            parts={name: part_of(space, shrink) for name, (_, space) in pieces.items()},
             actions=action_names(copy, self.name, int(actions.n)),
             masked=mask is not None,
         )
@@ -139,13 +80,8 @@ class Seat:
     ) -> Iterator[Column]:
         for name, (key, space) in pieces.items():
             label = f"Part '{name}' of {self.title}"
-            if isinstance(space, spaces.Discrete):
-                yield OneHotColumn(label, key, space, self.parts[name], first_world)
-            else:
-                rows = self.parts[name]
-                if is_picture(space):
-                    rows = np.moveaxis(rows, 1, -1)
-                yield Column(label, key, space, rows, first_world)
+            make = column_of(space, self._shrink)
+            yield make(label, key, space, self.parts[name], first_world)
         if self.legal is not None:
             label = f"The '{MASK}' of {self.title}"
             yield Column(label, MASK, mask, self.legal, first_world)
@@ -204,28 +140,6 @@ def pieces_of(title: str, space: Any) -> tuple[Pieces, Any]:
 def part_name(space: Any) -> str:
     """Return 'view' for what has two axes or more, otherwise 'vector'."""
     return "view" if len(space.shape) >= 2 else "vector"
-
-
-def part_of(space: Any) -> Part:
-    """Return how observations of `space` are stored."""
-    if isinstance(space, spaces.Discrete):
-        return Part((int(space.n),), np.dtype(np.uint8))
-    if is_picture(space):
-        height, width, colours = space.shape
-        return Part((colours, height, width), space.dtype, scale=1 / 255)
-    # Rows are stored and networks are float32: float64 would double the memory for bits
-    # that no network sees.
-    is_double = space.dtype == np.float64
-    return Part(tuple(space.shape), np.dtype(np.float32) if is_double else space.dtype)
-
-
-def is_picture(space: Any) -> bool:
-    """Whether a space is (height, width, colours) of bytes.
-
-    Pictures are stored with colours first: that is how networks read grids.
-    """
-    is_bytes = isinstance(space, spaces.Box) and space.dtype == np.uint8
-    return is_bytes and len(space.shape) == 3 and space.shape[2] in (1, 3, 4)
 
 
 def check_seen(title: str, space: Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rookery.errors import GameError
 from rookery.games.foreign.seats import Seat
-from rookery.loading import one_line
+from rookery.loading import where
 from rookery.specs import Array
 
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")
@@ -24,9 +24,8 @@ STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 
 def raised(path: str, method: str, number: int, error: Exception) -> GameError:
     """Return the error of a game that raised one itself."""
-    what = one_line(error).rstrip(".")
     return GameError(
-        f"{path} raised in {method} in world {number}: {what}: check the game's "
+        f"{path} raised in {method} in world {number}: {where(error)}: check the game's "
         "settings; if they are right, the mistake is in the game."
     )
 

@@ -109,6 +109,72 @@ class Elimination(AECEnv):
             self._deads_step_first()
 
 
+class Duel(AECEnv):
+    """Three players; a move says who moves next, and one's own move may come twice.
+
+    Nobody may call the one who is marked. Who is called pays, also while waiting. Every
+    fifth move the mover leaves; the last two end together, by time.
+    """
+
+    metadata = {"name": "duel"}
+
+    def __init__(self, fault: str = ""):
+        self.fault = fault
+        self.possible_agents = ["red", "green", "blue"]
+
+    def observation_space(self, agent):
+        board = spaces.Box(0, 9, (4,), np.float32)
+        return spaces.Dict(observation=board, action_mask=spaces.Box(0, 1, (3,), np.int8))
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def observe(self, agent):
+        board = np.array([self.moves, *self.called.values()], np.float32)
+        mask = np.array([name in self.agents for name in self.possible_agents], np.int8)
+        if len(self.agents) > 1:
+            others = [name for name in self.agents if name != self.agent_selection]
+            mask[self.possible_agents.index(others[self.moves % len(others)])] = 0
+        return {"observation": board, "action_mask": mask}
+
+    def reset(self, seed=None, options=None):
+        self.agents = list(self.possible_agents)
+        self.moves, self.called = 0, dict.fromkeys(self.possible_agents, 0)
+        self.rewards = dict.fromkeys(self.agents, 0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection = self.agents[seed % 3]
+
+    def step(self, action):
+        mover = self.agent_selection
+        if self.terminations[mover] or self.truncations[mover]:
+            self._was_dead_step(action)
+            return
+        called = self.possible_agents[action]
+        assert self.observe(mover)["action_mask"][action], "an illegal move"
+        self._clear_rewards()
+        self.moves += 1
+        self.called[called] += 1
+        self.rewards[called] = -1
+        self.rewards[mover] += 0.5
+        if self.moves == 5:
+            self.terminations[mover] = True
+        if self.moves == 9:
+            self.truncations = dict.fromkeys(self.agents, True)
+        if called == mover and self.terminations[mover]:
+            called = next(name for name in self.agents if name != mover)
+        self.agent_selection = called
+        self._accumulate_rewards()
+        if self.moves in (5, 9):
+            self._deads_step_first()
+        if self.moves == 3 and self.fault == "selection":
+            self.agent_selection = "zoe"
+        if self.moves == 3 and self.fault == "endless":
+            self.rewards["red"] = float("nan")
+
+
 class Faulty(ParallelEnv):
     """Two agents for four turns; breaks one of PettingZoo's rules in turn 2."""
 
@@ -227,6 +293,10 @@ def leaky():
 
 def elimination():
     return Elimination()
+
+
+def duel(fault: str = ""):
+    return Duel(fault)
 
 
 def faulty(fault: str = ""):
