@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     )
     from rookery.library import Crossplay, crossplay, resume, train
     from rookery.playing import Match, play
+    from rookery.proof import independence
     from rookery.recordings import Recording
     from rookery.runs import Run
     from rookery.trained import TrainedAgent
+    from rookery.verdicts import Independence
 
 __all__ = [
     "AlgorithmError",
     "ConfigError",
     "Crossplay",
     "GameError",
+    "Independence",
     "Match",
     "PlayerError",
     "Recording",
@@ -35,6 +38,7 @@ __all__ = [
     "Run",
     "TrainedAgent",
     "crossplay",
+    "independence",
     "play",
     "resume",
     "train",
@@ -45,6 +49,7 @@ _HOMES = {
     "ConfigError": "errors",
     "Crossplay": "library",
     "GameError": "errors",
+    "Independence": "verdicts",
     "Match": "playing",
     "PlayerError": "errors",
     "Recording": "recordings",
@@ -52,6 +57,7 @@ _HOMES = {
     "Run": "runs",
     "TrainedAgent": "trained",
     "crossplay": "library",
+    "independence": "proof",
     "play": "playing",
     "resume": "library",
     "train": "library",

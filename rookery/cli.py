@@ -17,7 +17,19 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from rookery import views
+from rookery import studying, views
+from rookery.arguments import (
+    AsJson,
+    ConfigFile,
+    Folder,
+    Game,
+    GameOrRun,
+    NamedAlgorithms,
+    NamedGame,
+    Players,
+    RunFolder,
+    Words,
+)
 from rookery.bench.measure import bench_names, run_bench
 from rookery.config.toml import write_config
 from rookery.configuring import configure, seat
@@ -38,35 +50,6 @@ ClickException: Any = typer.BadParameter.__mro__[2]
 
 out = Console()
 err = Console(stderr=True)
-
-Game = Annotated[
-    str | None,
-    typer.Argument(
-        help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…"
-    ),
-]
-Words = Annotated[
-    list[str] | None, typer.Argument(help="Settings, such as game.agents=4 seed=3.")
-]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="A TOML file of settings.")
-]
-Players = Annotated[
-    str | None, typer.Option(help="One player for all agents, or one per agent: a,b,c.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-GameOrRun = Annotated[
-    str | None, typer.Argument(help="A game, or the folder of a run that was trained.")
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-NamedGame = Annotated[
-    str | None, typer.Option("--game", help="The run's game, if it is a file of yours.")
-]
-NamedAlgorithms = Annotated[
-    list[str] | None,
-    typer.Option("--algorithm", help="An algorithm of the run that is a file of yours."),
-]
-Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]
 
 
 @app.command()
@@ -217,6 +200,9 @@ def export(
     """Write one trained agent to a file, to be used in another run."""
     code = (named_game, named_algorithms or [])
     _commands().export(run, agent, file, weights_only, with_replay, *code)
+
+
+studying.add_to(app)
 
 
 def _commands() -> ModuleType:

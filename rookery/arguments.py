@@ -1,0 +1,37 @@
+"""What commands can be given: arguments and options that several of them have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Game = Annotated[
+    str | None,
+    typer.Argument(
+        help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…"
+    ),
+]
+Words = Annotated[
+    list[str] | None, typer.Argument(help="Settings, such as game.agents=4 seed=3.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file of settings.")
+]
+Players = Annotated[
+    str | None, typer.Option(help="One player for all agents, or one per agent: a,b,c.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+GameOrRun = Annotated[
+    str | None, typer.Argument(help="A game, or the folder of a run that was trained.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+NamedGame = Annotated[
+    str | None, typer.Option("--game", help="The run's game, if it is a file of yours.")
+]
+NamedAlgorithms = Annotated[
+    list[str] | None,
+    typer.Option("--algorithm", help="An algorithm of the run that is a file of yours."),
+]
+Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]

@@ -1,0 +1,212 @@
+"""The proof of independence: what it proves, and that it finds what is not so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import rookery
+from rookery import cli
+from rookery.algorithms import group, values
+from rookery.runs import Run
+
+SMALL = {
+    "rounds": 1,
+    "workers": 0,
+    "worlds": 4,
+    "turns_per_round": 12,
+    "updates_per_round": 2,
+    "batch_size": 16,
+    "frames": 2,
+    "network": {"width": 16, "quantiles": 2},
+    "iqn": {"acting_quantiles": 2},
+    "replay": {"capacity": 500, "warmup": 16},
+    "game": {"agents": 2, "turns": 10},
+}
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, spec, settings):
+        super().__init__()
+        self.layers = nn.Sequential(nn.LazyLinear(16), nn.ReLU())
+        self.head = HEAD
+
+    def forward(self, inputs):
+        seen = torch.cat([part.flatten(1) for part in inputs.values()], 1)
+        CHANGE
+        return self.head(self.layers(seen))[:, :4]
+"""
+OWN = NET.replace("HEAD", "nn.Linear(16, 4)").replace("CHANGE", "pass")
+RUNNING_MEAN = (
+    NET.replace("HEAD", "nn.Linear(16, 4)")
+    .replace("CHANGE", "MEAN.mul_(0.9).add_(0.1 * seen.mean()); seen = seen - MEAN")
+    .replace("class Net", "MEAN = torch.zeros(1)\n\nclass Net")
+)
+ONE_HEAD = (NET.replace("HEAD", "LAST").replace("CHANGE", "pass")).replace(
+    "class Net", "LAST = nn.Linear(16, 4)\n\nclass Net"
+)
+COUNTER = (
+    NET.replace("HEAD", "nn.Linear(16, 4)")
+    .replace("CHANGE", "Net.calls += 1; seen = seen * (1 + Net.calls / 100)")
+    .replace("    def forward", "    calls = 0\n\n    def forward")
+)
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """Train a small run: trained(**settings), with code of one's own as `own`."""
+    monkeypatch.chdir(tmp_path)
+
+    def train(own: str | None = None, **chosen) -> Run:
+        if own is not None:
+            Path("mine.py").write_text(own)
+            chosen["algorithm"] = "./mine.py:Net"
+        return rookery.train("treasurehunt", run="run", **(SMALL | chosen))
+
+    return train
+
+
+@pytest.mark.shows("A2")
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"replay": {"kind": "prioritised", "capacity": 500, "warmup": 16}},
+        {"agents": {"1": {"algorithm": "ppo"}}},
+        {"iqn": {"noisy": True, "acting_quantiles": 2}},
+    ],
+    ids=["alike", "prioritised", "unlike", "noisy"],
+)
+def test_altering_one_agent_changes_not_one_bit_of_the_others(trained, chosen):
+    found = rookery.independence(trained(**chosen))
+
+    assert found.is_independent, str(found)
+    assert not found.notes
+    tried = {(one.agent, one.altered, one.how) for one in found.comparisons}
+    for how in ("experience", "failure", "seed", "settings", "network", "algorithm"):
+        assert {("0", "1", how), ("1", "0", how)} <= tried
+
+
+@pytest.mark.shows("A2")
+def test_networks_of_ones_own_are_independent_in_one_module(trained):
+    found = rookery.independence(trained(OWN))
+
+    assert found.is_independent, str(found)
+    assert {one.how for one in found.comparisons} >= {"experience", "seed", "absence"}
+
+
+@pytest.mark.shows("A2")
+@pytest.mark.parametrize(
+    ("own", "name"),
+    [
+        (RUNNING_MEAN, "MEAN in ./mine.py"),
+        (ONE_HEAD, "LAST in ./mine.py"),
+        (COUNTER, "Net.calls in ./mine.py"),
+    ],
+    ids=["a mean over all", "a layer of all", "a counter of the class"],
+)
+def test_what_own_code_shares_is_found_and_named(trained, own, name):
+    found = rookery.independence(trained(own))
+
+    assert not found.is_independent
+    assert any(line.startswith(name) for line in found.shared)
+    assert f"shared: {name}" in str(found)
+
+
+def test_a_gradient_clipped_by_everybodys_norm_is_found(trained, monkeypatch):
+    run, clip = trained(gradient={"clip": 0.01}), group.clip_factors
+    monkeypatch.setattr(
+        group,
+        "clip_factors",
+        lambda norms, most: clip(norms.nansum().expand_as(norms), most),
+    )
+    monkeypatch.setattr("rookery.relearning.split_groups", lambda groups, *_: (groups, []))
+    monkeypatch.setattr("rookery.training.split_groups", lambda groups, *_: (groups, []))
+
+    found = rookery.independence(Run(run.path))
+
+    assert {"experience", "settings"} <= {one.how for one in found.differences}
+
+
+def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch):
+    run = trained()
+    monkeypatch.setattr(
+        values.ValueRule,
+        "__init__",
+        _after(
+            values.ValueRule.__init__,
+            lambda rule: setattr(rule, "_agents", rule._agents[:1].repeat(len(rule.plans))),
+        ),
+    )
+    monkeypatch.setattr("rookery.training.split_groups", lambda groups, *_: (groups, []))
+
+    found = rookery.independence(Run(run.path))
+
+    assert {one.altered for one in found.differences if one.how == "seed"} == {"0"}
+
+
+def _after(call, then):
+    def both(self, *words, **more):
+        call(self, *words, **more)
+        then(self)
+
+    return both
+
+
+def test_a_common_origin_is_named_and_is_no_sharing(trained):
+    run = trained()
+    run = rookery.train(
+        "treasurehunt", run="next", **SMALL, agents={"[01]": {"from": "run:1"}}
+    )
+
+    found = rookery.independence(run)
+
+    assert found.is_independent
+    assert "agents 0, 1 began from run:1: each from a copy of its own" in found.common
+
+
+def test_an_agent_among_scripted_players_is_independent_of_nobody(trained):
+    run = trained(agents={"1": {"player": "random"}})
+
+    found = rookery.independence(run)
+
+    assert found.is_independent
+    assert found.verdict == "independent: there is no other agent that learns."
+
+
+def test_the_command_prints_a_table_and_ends_with_0(trained, capsys):
+    trained()
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["independence", "run"])
+
+    told = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "not one bit changed" in told
+    assert "independent: 16 comparisons" in told
+
+
+def test_the_command_ends_with_1_where_something_is_shared(trained, capsys):
+    trained(RUNNING_MEAN)
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["independence", "run", "--algorithm", "./mine.py:Net", "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 1
+    assert told["independent"] is False
+    assert told["shared"][0].startswith("MEAN in ./mine.py")
+
+
+def test_code_that_only_the_folder_names_is_not_run(trained, capsys):
+    trained(OWN)
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["independence", "run"])
+
+    assert ended.value.code == 2
+    assert "name it again: --algorithm ./mine.py:Net" in capsys.readouterr().err
