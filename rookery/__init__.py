@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rookery.encounters import Crossplay
     from rookery.errors import (
         AlgorithmError,
         ConfigError,
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
         PlayerError,
         RookeryError,
     )
-    from rookery.library import Crossplay, crossplay, resume, train
+    from rookery.library import resume, train
+    from rookery.meetings import crossplay
     from rookery.playing import Match, play
     from rookery.proof import independence
     from rookery.recordings import Recording
@@ -47,7 +49,7 @@ __all__ = [
 _HOMES = {
     "AlgorithmError": "errors",
     "ConfigError": "errors",
-    "Crossplay": "library",
+    "Crossplay": "encounters",
     "GameError": "errors",
     "Independence": "verdicts",
     "Match": "playing",
@@ -56,7 +58,7 @@ _HOMES = {
     "RookeryError": "errors",
     "Run": "runs",
     "TrainedAgent": "trained",
-    "crossplay": "library",
+    "crossplay": "meetings",
     "independence": "proof",
     "play": "playing",
     "resume": "library",

@@ -53,6 +53,32 @@ def bootstrap(
     return Interval(float(low), float(high))
 
 
+def pair_interval(values: Array) -> tuple[float, Interval]:
+    """Return a figure of pairs of seeds, (seeds, other seeds), and its 95 % interval.
+
+    It is the interquartile mean over the seeds of what each gets from all others; where
+    there is one seed only, over the others. Both are drawn again and again.
+    """
+    mine, others = (_draws(count) for count in values.shape)
+    drawn = values[mine[:, :, None], others[:, None, :]]
+    axis = 2 if len(values) > 1 else 1
+    found = interquartile_mean(drawn.mean(axis=axis))
+    low, high = np.percentile(found, [2.5, 97.5])
+    figure = interquartile_mean(values.mean(axis=axis - 1))
+    return float(figure), Interval(float(low), float(high))
+
+
+def gini(values: Array) -> Array:
+    """Return how unequally each row is shared out: 0 evenly, towards 1 all to one.
+
+    Where a row does not add up to more than zero it means nothing, and is NaN.
+    """
+    rows = np.asarray(values, float)
+    apart = np.abs(rows[..., :, None] - rows[..., None, :]).mean(axis=(-2, -1))
+    mean = rows.mean(axis=-1)
+    return np.where(mean > 0, apart / (2 * np.where(mean > 0, mean, 1)), np.nan)
+
+
 def relative_difference(
     values: Sequence[float], others: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, float]:

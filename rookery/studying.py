@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from rookery.arguments import AsJson, NamedAlgorithms, NamedGame, RunFolder
+from rookery.errors import ConfigError
+from rookery.folders import is_run, seeds_of
+
+Camps = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN…",
+        help="Runs, folders of seeds, or players; and evaluate.episodes=50, seed=0.",
+    ),
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="Where to write the matrix as a picture, such as x.png.")
+]
 
 out = Console()
 err = Console(stderr=True)
@@ -19,6 +33,7 @@ err = Console(stderr=True)
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the others."""
     app.command()(independence)
+    app.command()(crossplay)
 
 
 def independence(
@@ -53,3 +68,66 @@ def _print_independence(found: Any) -> None:
     out.print(table)
     for line in [*found.lines(), found.verdict]:
         out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def crossplay(
+    camps: Camps,
+    picture: Picture = None,
+    named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let agents of several runs meet: what does a guest get among the others' agents?"""
+    words = [word for word in camps if "=" in word]
+    opened = [
+        _opened(word, named_game, named_algorithms or [])
+        for word in camps
+        if word not in words
+    ]
+    with err.status("the first meeting …") as status:
+        found = import_module("rookery.meetings").crossplay(
+            opened,
+            **_chosen(words),
+            progress=lambda done, of: status.update(f"{done} of {of} meetings …"),
+        )
+    if picture is not None:
+        found.heat_map(picture)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2))
+    else:
+        _print_crossplay(found)
+
+
+def _opened(word: str, game: str | None, algorithms: list[str]) -> Any:
+    """Return a run, the runs of a folder of seeds, or a player's name."""
+    path = Path(word)
+    if not is_run(path):
+        return word
+    runs = import_module("rookery.runs")
+    found = [runs.Run(one, game, algorithms) for one in seeds_of(path) or [path]]
+    return found if len(found) > 1 else found[0]
+
+
+def _chosen(words: list[str]) -> dict[str, int]:
+    names = {"evaluate.episodes": "episodes", "seed": "seed"}
+    found = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in names or not value.isdecimal() or (key != "seed" and value == "0"):
+            raise ConfigError(
+                f"'{word}' cannot be chosen here: evaluate.episodes=50 and seed=0 can."
+            )
+        found[names[key]] = int(value)
+    return found
+
+
+def _print_crossplay(found: Any) -> None:
+    header, *rows = found.rows()
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(header[0], style="cyan")
+    for name in header[1:]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+    out.print(found.note, style="dim", markup=False, highlight=False, soft_wrap=True)
