@@ -202,7 +202,7 @@ def evaluate_run(
 
 
 def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Match]:
-    config = _changed(run, words)
+    config = changed_config(run, words)
     lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
     agents = [member.plan.spec for member in run.members]
     lineups |= {name: lineup(agents, name) for name in run.entry.players}
@@ -227,7 +227,7 @@ def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
     ]
 
 
-def _changed(run: Run, words: Sequence[str]) -> Config:
+def changed_config(run: Run, words: Sequence[str]) -> Config:
     """Return a run's configuration with some words changed: seed, worlds, episodes."""
     allowed = ("seed=", "worlds=", "evaluate.episodes=")
     for word in words:
@@ -258,7 +258,7 @@ def replay_run(
 ) -> None:
     """Let trained agents play one episode; leave a GIF and a recording in the run."""
     run = Run((seeds_of(path) or [path])[0], game, algorithms)
-    config = _changed(run, words)
+    config = changed_config(run, words)
     match = play_match(run.entry, config, seats_of(run), episodes=1, record=True, film=1)
     number = run.rounds_with_weights[-1]
     views.leave_replay(out, match, run.path, f"trained-round-{number}", as_json)

@@ -12,6 +12,7 @@ import numpy as np
 from rookery.errors import ConfigError
 from rookery.intervals import Interval, bootstrap, gini, interquartile_mean, pair_interval
 from rookery.specs import Array
+from rookery.trajectories import pandas_or_advice
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -140,13 +141,7 @@ class Crossplay:
 
         `sum`, `minimum` and `gini` are over all agents of an episode, guest and hosts.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ConfigError(
-                "tables need pandas: pip install 'rookery[analysis]' brings it."
-            ) from error
-        return pandas.DataFrame(self._lines())
+        return pandas_or_advice().DataFrame(self._lines())
 
     def _lines(self) -> list[dict[str, Any]]:
         return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from rookery.players.base import Player
 from rookery.recordings import Recorder, Recording
 from rookery.seeding import Purpose, Stream
 from rookery.specs import AgentSpec, Array
+from rookery.trajectories import table_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MakePlayer = Callable[..., Player]
 """A class of players: called with (spec, settings, worlds, stream)."""
@@ -46,6 +50,10 @@ class Match:
     def returns(self) -> Array:
         """What each episode brought each agent, (episodes, agents)."""
         return np.array([episode.returns for episode in self.episodes])
+
+    def table(self) -> DataFrame:
+        """Return what was recorded, a row per world, episode, turn and agent."""
+        return table_of(self.recordings)
 
     def summary(self) -> dict[str, Any]:
         """Return mean and spread over episodes of the agents' mean, and each agent's."""

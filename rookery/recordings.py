@@ -38,6 +38,8 @@ class Recording:
     """`actions`, `active`, `rewards`, `terminated`, `truncated` are (turns, agents);
     `facts.*` and `counts.*` as the game gives them; `frames` are (turns, height, width,
     3), the moment after each turn."""
+    actions: tuple[tuple[str, ...], ...] = ()
+    """The names of each agent's actions, where they are known."""
 
     @property
     def turns(self) -> int:
@@ -51,6 +53,7 @@ class Recording:
             "episode": self.episode,
             "agents": self.agents,
             "players": self.players,
+            "actions": self.actions,
         }
         replace_whole(Path(path), to_bytes(self.arrays, {"rookery": json.dumps(about)}))
 
@@ -63,12 +66,13 @@ class Recording:
             arrays["actions"], arrays["rewards"]  # without them it is no recording
             world, episode = int(about["world"]), int(about["episode"])
             agents, players = tuple(about["agents"]), tuple(about["players"])
+            actions = tuple(tuple(names) for names in about.get("actions", ()))
         except (CheckpointError, KeyError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{path} is no recording of an episode ({error}): name a file that "
                 "rookery recorded."
             ) from error
-        return cls(world, episode, agents, players, arrays)
+        return cls(world, episode, agents, players, arrays, actions)
 
     def film(self) -> list[Array]:
         """Return its frames with a strip that names players and scores."""
@@ -159,4 +163,5 @@ class Recorder:
         arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
         ids = tuple(spec.id for spec in self._game.agents)
         episode = int(self._finished[world])
-        return Recording(world, episode, ids, self._players, arrays)
+        names = tuple(spec.action_names for spec in self._game.agents)
+        return Recording(world, episode, ids, self._players, arrays, names)

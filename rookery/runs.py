@@ -34,8 +34,10 @@ from rookery.monitoring.metrics import (
     read_lines,
 )
 from rookery.playing import agents_of
+from rookery.recordings import Recording
 from rookery.specs import Array, under
 from rookery.trained import TrainedAgent
+from rookery.trajectories import pandas_or_advice, table_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -49,7 +51,7 @@ RESUMABLE = (
     "checkpoints.replay",
 )
 """What does not change what a run computes."""
-WEIGHTS = re.compile(r"round-(\d+)\.safetensors")
+ROUND = re.compile(r"round-(\d+)\.safetensors")
 
 
 class Run:
@@ -129,7 +131,7 @@ class Run:
             for line in lines
             for agent, figures in line["agents"].items()
         ]
-        return _pandas().DataFrame(rows)
+        return pandas_or_advice().DataFrame(rows)
 
     def episodes(self) -> DataFrame:
         """Return every finished episode, one row per agent (needs pandas)."""
@@ -139,7 +141,7 @@ class Run:
             for agent, brought in line["returns"].items():
                 counts = {name: count[agent] for name, count in line["counts"].items()}
                 rows.append({**about, "agent": agent, "return": brought, **counts})
-        return _pandas().DataFrame(rows)
+        return pandas_or_advice().DataFrame(rows)
 
     def evaluations(self) -> DataFrame:
         """Return every evaluation during training, one row per agent (needs pandas)."""
@@ -153,13 +155,31 @@ class Run:
             for line in read_lines(self.path / EVALUATIONS)
             for agent, mean in line["agents"].items()
         ]
-        return _pandas().DataFrame(rows)
+        return pandas_or_advice().DataFrame(rows)
+
+    def recordings(self) -> DataFrame:
+        """Return the episodes that were recorded during training (needs pandas).
+
+        There is a row per round, turn and agent: what it did and got, and the facts.
+        """
+        tables = []
+        for number, path in self._numbered("recordings"):
+            table = table_of([Recording.load(path)])
+            table.insert(0, "round", number)
+            tables.append(table)
+        pandas = pandas_or_advice()
+        return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
+
+    def _numbered(self, folder: str) -> list[tuple[int, Path]]:
+        """Return the files of rounds in a folder, by round."""
+        found = (self.path / folder).glob("*.safetensors")
+        named = [(ROUND.fullmatch(path.name), path) for path in found]
+        return sorted((int(match[1]), path) for match, path in named if match)
 
     @property
     def rounds_with_weights(self) -> list[int]:
         """The rounds whose weights were kept."""
-        names = [path.name for path in (self.path / "weights").glob("*.safetensors")]
-        return sorted(int(m[1]) for name in names if (m := WEIGHTS.fullmatch(name)))
+        return [number for number, _ in self._numbered("weights")]
 
     def players(self, round: int | None = None) -> Agents:
         """Return the trained agents by id, as they were after a round (the last)."""
@@ -261,13 +281,3 @@ class Agents(dict[str, TrainedAgent]):
         if str(key) != key and str(key) in self:
             return self[str(key)]
         raise ConfigError(f"no trained agent '{key}': {nearest(str(key), self)}")
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ConfigError(
-            "tables need pandas: pip install 'rookery[analysis]' brings it."
-        ) from error
-    return pandas

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rookery.arguments import AsJson, NamedAlgorithms, NamedGame, RunFolder
+from rookery.arguments import AsJson, NamedAlgorithms, NamedGame, RunFolder, Words
 from rookery.errors import ConfigError
 from rookery.folders import is_run, seeds_of
 
@@ -34,6 +34,7 @@ def add_to(app: typer.Typer) -> None:
     """Add these commands to the others."""
     app.command()(independence)
     app.command()(crossplay)
+    app.command()(record)
 
 
 def independence(
@@ -131,3 +132,25 @@ def _print_crossplay(found: Any) -> None:
         table.add_row(*row)
     out.print(table)
     out.print(found.note, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def record(
+    run: RunFolder,
+    file: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    words: Words = None,
+    named_game: NamedGame = None,
+    named_algorithms: NamedAlgorithms = None,
+) -> None:
+    """Let trained agents play, and write all they did and got to a Parquet file."""
+    commands, playing = import_module("rookery.commands"), import_module("rookery.playing")
+    opened = import_module("rookery.runs").Run(run, named_game, named_algorithms or [])
+    config = commands.changed_config(opened, words or [])
+    seats, episodes = commands.seats_of(opened), config.evaluate.episodes
+    with err.status(f"playing {episodes} episodes …"):
+        match = playing.play_match(
+            opened.entry, config, seats, episodes=episodes, record=True
+        )
+        table = match.table()
+        import_module("rookery.trajectories").write_parquet(table, file)
+    said = f"{file}: {len(table):,} rows of {episodes} episodes"
+    out.print(said, markup=False, highlight=False, soft_wrap=True)
