@@ -48,8 +48,8 @@ SETTINGS = {
     "checkpoints.weights_every_rounds": 0,
 }
 KILL_EVERY = 10.0
-HANG_SECONDS = 120.0
-"""A run that has not got on for this long hangs."""
+HANG_SECONDS = 400.0
+"""A run that has not got on for this long hangs; a process may load for 300 s."""
 
 
 @dataclass
