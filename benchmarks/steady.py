@@ -21,12 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-WORDS = (
-    "rounds=1000000 turns_per_round=20 worlds=4 workers=2 updates_per_round=4 "
-    "game.turns=30 batch_size=16 network.width=32 replay.warmup=64 replay.capacity=4000 "
-    "checkpoints.every_rounds=50 checkpoints.weights_every_rounds=0 "
-    "evaluate.every_rounds=20 record.every_rounds=40"
-).split()
+WORDS = ["rounds=1000000", "turns_per_round=20", "worlds=4", "workers=2", "updates_per_round=4", "game.turns=30", "batch_size=16", "network.width=32", "replay.warmup=64", "replay.capacity=4000", "checkpoints.every_rounds=50", "checkpoints.weights_every_rounds=0", "evaluate.every_rounds=20", "record.every_rounds=40"]
 GROWTH_LIMIT = 1.02
 """Flat is less than two percent, which is what allocators and page caches move by."""
 
