@@ -21,7 +21,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-WORDS = ["rounds=1000000", "turns_per_round=20", "worlds=4", "workers=2", "updates_per_round=4", "game.turns=30", "batch_size=16", "network.width=32", "replay.warmup=64", "replay.capacity=4000", "checkpoints.every_rounds=50", "checkpoints.weights_every_rounds=0", "evaluate.every_rounds=20", "record.every_rounds=40"]
+SETTINGS = {
+    "rounds": 1_000_000,
+    "turns_per_round": 20,
+    "worlds": 4,
+    "workers": 2,
+    "updates_per_round": 4,
+    "game.turns": 30,
+    "batch_size": 16,
+    "network.width": 32,
+    "replay.warmup": 64,
+    "replay.capacity": 4000,
+    "checkpoints.every_rounds": 50,
+    "checkpoints.weights_every_rounds": 0,
+    "evaluate.every_rounds": 20,
+    "record.every_rounds": 40,
+}
 GROWTH_LIMIT = 1.02
 """Flat is less than two percent, which is what allocators and page caches move by."""
 
@@ -82,7 +97,8 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
-        command = [sys.executable, "-m", "rookery", "train", "treasurehunt", *WORDS]
+        words = [f"{key}={value}" for key, value in SETTINGS.items()]
+        command = [sys.executable, "-m", "rookery", "train", "treasurehunt", *words]
         process = subprocess.Popen([*command, "--run", folder], stderr=subprocess.DEVNULL)
         try:
             while (

@@ -34,7 +34,7 @@ from rookery.memory.replay import Batch, ReplayReader
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
-COLUMNS = ("seen", "values")
+COLUMNS = ("taken", "seen", "values")
 
 
 def line_of(plan: AgentPlan) -> np.dtype[Any]:
@@ -212,25 +212,23 @@ class TabularRule(Rule):
         """Return the table from its columns."""
         lines = np.zeros(plan.settings.tabular.entries, line_of(plan))
         for name in COLUMNS:
-            expected = lines[name].shape[1:]
+            expected = lines[name].shape
             found = named[name].shape if name in named else (0,)
-            if found[1:] != expected or found[0] > len(lines):
+            if found != expected:
                 raise ConfigError(
-                    f"column '{name}' of a table is {found}, expected up to {len(lines)} "
-                    f"lines of {expected}: use the game and settings it was made with."
+                    f"column '{name}' of a table is {found}, expected {expected}: use the "
+                    "game and settings it was made with."
                 )
-            lines[name][: found[0]] = named[name]
-        lines["taken"][: len(named["seen"])] = True
+            lines[name] = named[name]
         return lines
 
     @classmethod
     def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
-        """Return the columns of the table, as far as it is filled."""
-        count = int(flat["taken"].sum())
-        return {name: np.ascontiguousarray(flat[name][:count]) for name in COLUMNS}
+        """Return the columns of the table, whole: of a shape that stays."""
+        return {name: np.ascontiguousarray(flat[name]) for name in COLUMNS}
 
     def named(self, state: State) -> dict[str, Array]:
-        """Return a state with all columns of its table, whole: of a shape that stays."""
+        """Return a state with all columns of its table."""
         lines = state[WEIGHTS]
         rest = {name: array for name, array in state.items() if name != WEIGHTS}
         names = lines.dtype.names or ()
