@@ -33,10 +33,10 @@ from safetensors.numpy import load_file
 
 SETTINGS = {
     "game.turns": 30,
-    "turns_per_round": 20,
-    "worlds": 4,
+    "turns_per_round": 10,
+    "worlds": 2,
     "workers": 2,
-    "updates_per_round": 4,
+    "updates_per_round": 2,
     "batch_size": 16,
     "frames": 2,
     "network.width": 23,
@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--stops", type=int, default=100)
     parser.add_argument("--mains", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=2500)
     parser.add_argument("--pace", type=float, default=0, help="seconds; 0: not measured")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
