@@ -1,0 +1,175 @@
+"""Independent learners on games with published results: foraging and spreading out.
+
+    python benchmarks/published.py --out FOLDER [--games foraging,spread] [--seeds 3]
+
+Nothing is shared between agents but the reward, which is the sum of all agents' (as the
+published runs had it). FOLDER/runs.jsonl gets a line per finished run, and what is there is
+not run again: stop it at any time and go on later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rookery.intervals import interquartile_mean
+
+EPISODES = 200
+"""Greedy ones after training, in worlds that training did not see."""
+COMMON = {
+    "game.reward": "sum",
+    "workers": 0,
+    "worlds": 16,
+    "turns_per_round": 50,
+    "frames": 1,
+    "checkpoints.weights_every_rounds": 0,
+    "checkpoints.replay": "false",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A game, how long it is trained, and what has been published."""
+
+    game: str
+    turns: int
+    """Of all worlds together."""
+    wanted: float
+    unit: str
+    settings: dict[str, Any]
+
+
+VALUES = {"batch_size": 64, "network.width": 64, "epsilon.end": 0.05}
+CASES = {
+    "foraging": Case(
+        "gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3",
+        2_000_000,
+        0.9,
+        "return of both",
+        {},
+    ),
+    "spread": Case(
+        "pettingzoo:mpe2.simple_spread_v3",
+        1_000_000,
+        -11.3,
+        "return per agent",
+        {"game.max_cycles": 25},
+    ),
+}
+ALGORITHMS: dict[tuple[str, str], dict[str, Any]] = {}
+
+
+def words_of(case: str, algorithm: str, seed: int) -> list[str]:
+    """Return the settings of a run as the command line takes them."""
+    about = CASES[case]
+    rounds = about.turns // (COMMON["worlds"] * COMMON["turns_per_round"])
+    chosen = ALGORITHMS.get((case, algorithm), {})
+    settings = {**COMMON, **about.settings, **chosen, "rounds": rounds, "seed": seed}
+    return [f"algorithm={algorithm}", *(f"{k}={v}" for k, v in settings.items())]
+
+
+def rookery(*words: object) -> dict[str, Any]:
+    """Run a command of ours, and return what it prints."""
+    command = [sys.executable, "-m", "rookery", *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}:\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
+    """Train and evaluate one run; return what came of it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, started = Path(name) / "run", time.monotonic()
+        words = words_of(case, algorithm, seed)
+        rookery("train", CASES[case].game, *words, "--run", folder)
+        seconds = time.monotonic() - started
+        found = rookery("evaluate", folder, f"evaluate.episodes={EPISODES}")
+    score = score_of(case, found["players"]["trained"]["agents"])
+    chance = score_of(case, found["players"]["random"]["agents"])
+    about = {"case": case, "algorithm": algorithm, "seed": seed, "score": score}
+    rate = CASES[case].turns / seconds
+    return about | {"random": chance, "seconds": seconds, "turns/s": rate}
+
+
+def score_of(case: str, agents: dict[str, float]) -> float:
+    """Return a score in the unit in which it was published."""
+    values = list(agents.values())
+    return float(np.sum(values) if case == "foraging" else np.mean(values))
+
+
+def known(path: Path) -> list[dict[str, Any]]:
+    """Return the runs that are finished."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def left(asked: argparse.Namespace, path: Path) -> Iterator[tuple[str, str, int]]:
+    """Return the runs that are still to be made, one seed of each first."""
+    have = {(one["case"], one["algorithm"], one["seed"]) for one in known(path)}
+    for seed in range(asked.seeds):
+        for case in asked.games.split(","):
+            for algorithm in asked.algorithms.split(","):
+                if (case, algorithm, seed) not in have:
+                    yield case, algorithm, seed
+
+
+def report(console: Console, runs: list[dict[str, Any]]) -> None:
+    """Print every score, and whether it is what has been published."""
+    table = Table(box=None, header_style="bold")
+    names = ("game", "algorithm", "scores", "middle", "wanted", "", "seconds", "turns/s")
+    for name in names:
+        table.add_column(name, justify="left" if name in ("game", "algorithm") else "right")
+    for case, algorithm in sorted({(one["case"], one["algorithm"]) for one in runs}):
+        mine = [r for r in runs if (r["case"], r["algorithm"]) == (case, algorithm)]
+        scores = np.array([one["score"] for one in mine])
+        middle, wanted = interquartile_mean(scores), CASES[case].wanted
+        seconds = np.mean([one["seconds"] for one in mine])
+        table.add_row(
+            case,
+            algorithm,
+            " ".join(f"{score:.2f}" for score in scores),
+            f"{middle:.2f}",
+            f"{wanted}",
+            "reached" if scores.min() >= wanted else "not reached",
+            f"{seconds:.0f}",
+            f"{np.mean([one['turns/s'] for one in mine]):,.0f}",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Train what is left, two at a time, and report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--games", default=",".join(CASES))
+    parser.add_argument("--algorithms", default="iqn,dqn,ppo")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=2)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    path, console = asked.out / "runs.jsonl", Console()
+    with ThreadPoolExecutor(asked.at_once) as pool:
+        for found in pool.map(lambda about: run(*about), list(left(asked, path))):
+            with path.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+            console.print(found)
+    report(console, known(path))
+
+
+if __name__ == "__main__":
+    main()
