@@ -90,7 +90,7 @@ def training(folder: Path, rounds: int, **more: Any) -> list[str]:
 def start(command: list[str]) -> subprocess.Popen[bytes]:
     """Start a command in a process group of its own."""
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
+    return subprocess.Popen(command, stdout=quiet, stderr=quiet, process_group=0)
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
