@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -12,20 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rookery.arrayfiles import to_bytes
-from rookery.checkpoints import (
-    checkpoints_in,
-    newest_whole,
-    number_of,
-    prune,
-    save_checkpoint,
-)
+from rookery.checkpoints import checkpoints_in, newest_whole, number_of
 from rookery.config.run import Config
 from rookery.config.toml import write_config
-from rookery.disk import Attempts, replace_whole
+from rookery.disk import Attempts
 from rookery.errors import ConfigError, RookeryError
 from rookery.folders import CHECKPOINTS, RunLock
 from rookery.games.catalog import Entry
+from rookery.keeping import Keeper
 from rookery.loading import one_line
 from rookery.monitoring.metrics import (
     EPISODES,
@@ -37,20 +30,12 @@ from rookery.monitoring.metrics import (
 )
 from rookery.origins import origins_of
 from rookery.playing import agents_of
-from rookery.saving import (
-    about,
-    differences,
-    files_of,
-    fitting,
-    go_on_from_memory,
-    restore,
-)
+from rookery.saving import differences, fitting, go_on_from_memory, restore
 from rookery.stopping import StopFlag, Stopped
 from rookery.training import MEMORY, Round, Training
 
 ALARMS = ("stalled", INEXACT)
 """Events that a person should hear of at once."""
-WEIGHTS = "weights"
 
 
 class NotSaved(RookeryError):
@@ -83,7 +68,6 @@ class Session:
         self.done = self.training.border or 0
         """The last round that is complete."""
         self._begun = self.done
-        self._saved_at = time.monotonic()
         self._evaluated = set(self.log.evaluated())
 
     def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
@@ -92,8 +76,7 @@ class Session:
         origins = {} if resume else origins_of(config, agents_of(entry, config))
         in_files = (folder / MEMORY).exists()
         self.training = Training(entry, config, origins, stop, folder, self._tell)
-        self._saved = 0
-        """The round of the newest checkpoint."""
+        self._keeper = Keeper(folder, self.training, self.log, self._attempt)
         try:
             if not resume:
                 write_config(config, folder / "config.toml")
@@ -115,13 +98,13 @@ class Session:
         self.log.cut(recorded)
         go_on_from_memory(self.training, recorded)
         newest = checkpoints_in(self.folder / CHECKPOINTS)[:1]
-        self._saved = max((number_of(path) for path in newest), default=0)
+        self._keeper.saved = max((number_of(path) for path in newest), default=0)
 
     def _go_on_from_checkpoint(self) -> None:
         found = newest_whole(self.folder / CHECKPOINTS, fitting(self.training))
         restore(self.training, found.files, found.manifest)
-        self._saved = int(found.manifest["round"])
-        self.log.cut(self._saved)
+        self._keeper.saved = int(found.manifest["round"])
+        self.log.cut(self._keeper.saved)
         self.training.warnings += [*found.warnings, *differences(found.manifest)]
 
     def run(self, show: Callable[[Round], None]) -> None:
@@ -137,7 +120,7 @@ class Session:
             for one in self.training.rounds():
                 self._record(one)
                 self.done = one.number
-                self._keep(one.number)
+                self._keeper.keep(one.number)
                 show(one)
         except BaseException as error:
             if isinstance(error, Stopped | KeyboardInterrupt):
@@ -165,30 +148,13 @@ class Session:
             last.callback(self.training.close)
             self.training.engine.close()
             self._record_matches(self.training.new_matches())
-            lost = self._keep_last()
+            finished = 0 < self.done == self.config.rounds
+            new = finished or self.done > self._begun
+            lost = self._keeper.keep_last(self.done) if new else ""
+            if finished and not lost:
+                self._forget_memory()
             self.log.event("end", round=self.done)
-        if self.done == self.config.rounds and not lost:
-            self._forget_memory()
         return lost
-
-    def _keep_last(self) -> str:
-        """Keep the last complete round; return why it could not be, '' if it was."""
-        if not (self.done > self._begun or 0 < self.done == self.config.rounds):
-            return ""
-        kept = self._weights_file(self.done).exists() or self._try_weights(self.done)
-        kept &= self.done <= self._saved or self._try_checkpoint(self.done)
-        return "" if kept else self._lost()
-
-    def _lost(self) -> str:
-        reason = self._attempt.reason(CHECKPOINTS) or self._attempt.reason(WEIGHTS)
-        if self._saved < self.done and not (self.folder / MEMORY).exists():
-            there = f"the newest checkpoint is of round {self._saved}"
-        else:
-            there = "nothing is lost yet"
-        return (
-            f"round {self.done} could not be saved in {self.folder} ({reason}): {there}; "
-            f"free some space, then: rookery resume {self.folder}"
-        )
 
     def _forget_memory(self) -> None:
         """Remove the files of memory at once: half of them could not be gone on from."""
@@ -256,53 +222,6 @@ class Session:
                 self.log.line(EVALUATIONS, line)
                 name = f"evaluation/{players}"
                 self.log.scalars(match["round"], {name: found["mean"]})
-
-    # Keeping.
-
-    def _keep(self, number: int) -> None:
-        """Keep what is due after a round: weights, or a whole checkpoint.
-
-        No round after the next starts before this is done, so what is read stays whole.
-        """
-        if _is_due(self.config.checkpoints.weights_every_rounds, number):
-            self._try_weights(number)
-        minutes = (time.monotonic() - self._saved_at) / 60
-        by_time = 0 < self.config.checkpoints.every_minutes <= minutes
-        if by_time or _is_due(self.config.checkpoints.every_rounds, number):
-            self._try_checkpoint(number)
-
-    def _weights_file(self, number: int) -> Path:
-        return self.folder / WEIGHTS / f"round-{number}.safetensors"
-
-    def _try_weights(self, number: int) -> bool:
-        return self._attempt(WEIGHTS, lambda: self._save_weights(number))
-
-    def _save_weights(self, number: int) -> None:
-        arrays = {
-            f"{agent}/{name}": array
-            for agent, named in self.training.named_weights(number).items()
-            for name, array in named.items()
-        }
-        path = self._weights_file(number)
-        path.parent.mkdir(exist_ok=True)
-        replace_whole(path, to_bytes(arrays))
-
-    def _try_checkpoint(self, number: int) -> bool:
-        self._saved_at = time.monotonic()  # if it fails, it is not tried every round
-        return self._attempt(CHECKPOINTS, lambda: self._save_checkpoint(number))
-
-    def _save_checkpoint(self, number: int) -> None:
-        folder = self.folder / CHECKPOINTS
-        border = self.training.border_to_save(number)
-        files = files_of(self.training, border)
-        saved = save_checkpoint(folder, border, files, about(self.training, files))
-        self._saved = number
-        self.log.event("checkpoint", round=number)
-        prune(folder, saved, self.config.checkpoints.keep)
-
-
-def _is_due(every: int, number: int) -> bool:
-    return every > 0 and number % every == 0
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigError:

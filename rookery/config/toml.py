@@ -27,7 +27,7 @@ from rookery.config.problems import (
     toml_value,
 )
 from rookery.config.run import Config, GameConfig
-from rookery.config.words import Tree, is_deep, too_deep
+from rookery.config.words import Tree, has_deep_key, is_deep, too_deep
 from rookery.disk import sync_folder, write_whole
 from rookery.errors import ConfigError
 
@@ -43,6 +43,8 @@ def read_toml(path: str | os.PathLike[str]) -> Tree:
     """
     name = shown(os.fspath(path), LIMIT_LINE)
     text = _read_text(path, name)
+    if has_deep_key(text):
+        raise ConfigError(too_deep(name))
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

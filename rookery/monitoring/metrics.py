@@ -69,17 +69,17 @@ class RunLog:
     def last_round(self) -> int:
         """Return the last round that was written down, 0 if none was."""
         lines = read_lines(self._folder / METRICS)
-        return int(lines[-1]["round"]) if lines else 0
+        return _round(lines[-1]) if lines else 0
 
     def evaluated(self) -> list[int]:
         """Return the rounds whose evaluations were written down."""
-        return [int(line["round"]) for line in read_lines(self._folder / EVALUATIONS)]
+        return [_round(line) for line in read_lines(self._folder / EVALUATIONS)]
 
     def cut(self, border: int) -> None:
         """Take out what came after a border; the run goes on from there."""
         for name in (METRICS, EPISODES, EVALUATIONS):
             path = self._folder / name
-            kept = [line for line in read_lines(path) if line["round"] <= border]
+            kept = [line for line in read_lines(path) if _round(line) <= border]
             if path.exists():
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())
@@ -110,9 +110,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(line, dict):
+            break
+        found.append(line)
     return found
+
+
+def _round(line: Mapping[str, Any]) -> int:
+    number = line.get("round")
+    return number if type(number) is int else 0
