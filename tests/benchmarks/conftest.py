@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Return a function that loads a script without running it."""
+    monkeypatch.syspath_prepend(FOLDER)  # as when it is run
 
     def found(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(
