@@ -15,6 +15,7 @@ from rookery.checkpoints import CheckpointError, newest_whole
 from rookery.disk import replace_whole
 from rookery.errors import ConfigError
 from rookery.folders import CHECKPOINTS
+from rookery.memory.block import available
 from rookery.memory.rows import row_dtype
 from rookery.runs import Run
 from rookery.specs import AgentSpec, Array
@@ -120,7 +121,7 @@ def read_agent(path: Path) -> Exported:
     Raises:
         CheckpointError: if it is none.
     """
-    arrays, about = read_arrays(path.resolve(), MOST_BYTES)
+    arrays, about = read_arrays(path.resolve(), min(MOST_BYTES, available()))
     if about.get("kind") != KIND:
         raise CheckpointError(f"{path} holds no agent: make it with rookery export.")
     rows = arrays.pop(ROWS, None)

@@ -19,6 +19,7 @@ from rookery.errors import ConfigError
 from rookery.games.base import Game
 from rookery.games.episodes import Episode
 from rookery.games.table import Turn
+from rookery.memory.block import available
 from rookery.specs import Array
 
 FRAMES = "frames"
@@ -61,7 +62,7 @@ class Recording:
     def load(cls, path: str | Path) -> Recording:
         """Read a recording that `save` wrote."""
         try:
-            arrays, said = read_arrays(Path(path), MOST_BYTES)
+            arrays, said = read_arrays(Path(path), min(MOST_BYTES, available()))
             about = parse_json(said["rookery"])
             arrays["actions"], arrays["rewards"]  # without them it is no recording
             world, episode = int(about["world"]), int(about["episode"])
