@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ConfigError,
         GameError,
         PlayerError,
+        ProbeError,
         RookeryError,
     )
     from rookery.library import resume, train
@@ -35,6 +36,7 @@ __all__ = [
     "Independence",
     "Match",
     "PlayerError",
+    "ProbeError",
     "Recording",
     "RookeryError",
     "Run",
@@ -54,6 +56,7 @@ _HOMES = {
     "Independence": "verdicts",
     "Match": "playing",
     "PlayerError": "errors",
+    "ProbeError": "errors",
     "Recording": "recordings",
     "RookeryError": "errors",
     "Run": "runs",

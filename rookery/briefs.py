@@ -89,6 +89,7 @@ def file_sums(config: Config) -> dict[str, str]:
     """Return the SHA-256 of every file of the user's own that a run names."""
     named = [foreign_name(config.game.name)[1], config.algorithm]
     named += [agent.algorithm for agent in config.agents.values()]
+    named += [config.probe.code] if config.probe.code else []
     sources = {name.rpartition(":")[0] or name for name in named}
     paths = sorted(Path(source) for source in sources if is_file(source))
     return {str(path.resolve()): _sum(path) for path in paths if path.is_file()}

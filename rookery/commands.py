@@ -21,6 +21,7 @@ from rookery.folders import new_run, seeds_of
 from rookery.games.catalog import Entry, entries_by_name
 from rookery.monitoring.terminal import Progress
 from rookery.playing import Match, Seat, lineup, play_match
+from rookery.probing import check_named
 from rookery.running import Session
 from rookery.runs import Run, resumed_config, unnamed_code
 from rookery.seeds import parse_seeds, resume_seeds, train_seeds
@@ -59,6 +60,8 @@ def _check_code(config: Config, words: Sequence[str], config_file: Path | None) 
     chosen = _algorithms(config)
     named = [word.partition("=")[2].strip("\"' ") for word in words]
     missing = unnamed_code(chosen.values(), named)
+    if config_file is not None:
+        check_named(config, named, str(config_file))
     if config_file is not None and missing:
         key = next((k for k, name in chosen.items() if name == missing[0]), "algorithm")
         raise ConfigError(

@@ -4,7 +4,8 @@
     ├── ConfigError         a setting, a name or a file the user gave does not fit
     ├── GameError           a game broke its contract while being built or played
     ├── AlgorithmError      a user's own algorithm or network raised, or broke its contract
-    └── PlayerError         a scripted player does not fit its agent, or broke its contract
+    ├── PlayerError         a scripted player does not fit its agent, or broke its contract
+    └── ProbeError          a user's probe raised, or returned something else than numbers
 
 A message says what was found, what was expected and what to do, in one line.
 """
@@ -42,6 +43,10 @@ class AlgorithmError(RookeryError):
 
 class PlayerError(RookeryError):
     """A scripted player does not fit its agent, or broke its contract."""
+
+
+class ProbeError(RookeryError):
+    """A user's probe raised, or returned something else than numbers by name."""
 
 
 def nearest(found: str, known: Iterable[str]) -> str:

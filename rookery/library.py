@@ -43,6 +43,7 @@ def resume(
     game: str | None = None,
     algorithm: str | Sequence[str] | None = None,
     *,
+    probe: str | None = None,
     show: Callable[[Round], None] = lambda one: None,
 ) -> Run:
     """Go on with a run from where it ended: stopped, failed or killed.
@@ -51,9 +52,12 @@ def resume(
         run: its folder.
         game: the same word as in training, if it is a file of your own.
         algorithm: the same for algorithms of your own.
+        probe: the same for the run's probe.
         show: called with every round.
     """
     opened = Run(run, game, algorithm)
     _ = opened.members  # all mistakes are told before the start
-    Session(opened.entry, resumed_config(opened), opened.path, resume=True).run(show)
+    words = [f"probe.code={probe}"] if probe is not None else []
+    config = resumed_config(opened, words)
+    Session(opened.entry, config, opened.path, resume=True).run(show)
     return opened

@@ -1,4 +1,4 @@
-"""Matches during training: evaluations and recordings, played at borders.
+"""Matches during training: evaluations, recordings and probes, played at borders.
 
 Whoever plays the rounds plays these, too, in a game of its own with numbers of its own, so
 that training is not touched by them.
@@ -6,22 +6,29 @@ that training is not touched by them.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from itertools import combinations
 from math import lcm
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rookery.acting import exploration_of
 from rookery.briefs import Brief
 from rookery.company import Member
+from rookery.errors import ProbeError
 from rookery.games.catalog import Entry
 from rookery.memory.arena import MATCHES, Arena
 from rookery.playing import Match, Seat, play_match
+from rookery.probing import PROBE_SEED, ProbeGame, probe_of
 from rookery.recordings import Recording
 from rookery.specs import Array
 from rookery.trained import TrainedAgent
 from rookery.weights import Published, Weights
 
+MOST_TRACEBACK = 8192
 EVALUATION_SEED = 2**62
 """Added to the seed, so that evaluations are other games than those trained in."""
 
@@ -43,18 +50,28 @@ class Matches:
         self._published = published
         self._evaluate_every = brief.config.evaluate.every_rounds
         self._record_every = brief.config.record.every_rounds
+        self._probe = probe_of(brief.config)
+        self._probe_every = brief.config.probe.every_rounds if self._probe else 0
 
     def are_due(self, border: int) -> bool:
         """Whether something is to be played at a border that has not been yet."""
         due = _is_due(self._evaluate_every, border) or _is_due(self._record_every, border)
+        due = due or self._probe_is_due(border)
         return due and self._words.load(MATCHES) < self._count(border)
+
+    def _probe_is_due(self, border: int) -> bool:
+        """Whether to call the probe; before the first round, too, to find mistakes."""
+        return self._probe_every > 0 and border % self._probe_every == 0
 
     def _count(self, border: int) -> int:
         """Return at how many borders up to this one something was due."""
-        a, b = self._evaluate_every, self._record_every
-        if not (a and b):
-            return border // (a or b)
-        return border // a + border // b - border // lcm(a, b)
+        every = [self._evaluate_every, self._record_every, self._probe_every]
+        periods, count = [period for period in every if period], int(self._probe_every > 0)
+        for size in range(1, len(periods) + 1):
+            for some in combinations(periods, size):
+                # Borders at which several are due were counted once for each.
+                count += (-1) ** (size + 1) * (border // lcm(*some))
+        return count
 
     def play(self, border: int, steps: Array) -> None:
         """Play what is due at a border; agents have taken so many steps."""
@@ -71,6 +88,8 @@ class Matches:
             seats = self._seats(weights, steps, greedy=True)
             match = self._match(border, seats, episodes=1, record=True)
             about["unrecorded"] = self._keep(match.recordings[0], border)
+        if self._probe_is_due(border):
+            about["probe"] = self._ask(border, weights)
         number = self._count(border)
         self._reports.write(number, about)
         self._words.store(MATCHES, number)
@@ -83,6 +102,23 @@ class Matches:
         except OSError as error:
             return error.strerror or str(error)
         return ""
+
+    def _ask(self, border: int, weights: Weights) -> dict[str, Any]:
+        """Call the probe; a mistake ends the run before the first round, and not later."""
+        assert self._probe is not None
+        copies = Weights({i: array.copy() for i, array in weights.arrays.items()})
+        seats = self._seats(copies, np.zeros(len(self._members)), greedy=True)
+        players = {m.id: seat for m, seat in zip(self._members, seats, strict=True)}
+        seed = (self._config.seed + PROBE_SEED + border) % 2**63
+        config = self._config.model_copy(update={"seed": seed})
+        try:
+            game = ProbeGame(self._entry, config, self._members)
+            return {"figures": self._probe.ask(players, game, border)}
+        except ProbeError as error:
+            if border == 0:
+                raise
+            found = "".join(traceback.format_exception(error))
+            return {"line": str(error), "traceback": found[-MOST_TRACEBACK:]}
 
     def _seats(self, weights: Weights, steps: Array, greedy: bool) -> list[Seat]:
         """Return who plays: trained agents, and scripted players."""

@@ -14,6 +14,8 @@ from rookery.memory.arena import REPORT_BYTES, AgentMemory, Arena
 from rookery.memory.replay import slots_needed
 from rookery.staging import seat_scripted
 
+PROBE_BYTES = 32_768
+"""What a probe found, or the traceback of what it raised."""
 NUMBER_BYTES = 26
 """The longest number that JSON writes, with its comma."""
 
@@ -57,4 +59,5 @@ def report_bytes(config: Config, game: Game) -> int:
     episode = 64 + names + NUMBER_BYTES * agents * (1 + len(game.counts))
     ids = sum(6 * len(spec.id) for spec in game.agents)
     episodes = config.worlds * (config.turns_per_round // 2 + 2)
-    return REPORT_BYTES + ids * 4 + 512 * agents + episodes * episode
+    probe = PROBE_BYTES if config.probe.code else 0
+    return REPORT_BYTES + probe + ids * 4 + 512 * agents + episodes * episode

@@ -194,6 +194,7 @@ def shortened(config: Config, members: Sequence[Member]) -> Config:
         "storage": "memory",
         "evaluate": config.evaluate.model_copy(update={"every_rounds": 0}),
         "record": config.record.model_copy(update={"every_rounds": 0}),
+        "probe": config.probe.model_copy(update={"code": None}),
         "agents": agents,
     }
     return config.model_copy(update=changes)

@@ -9,8 +9,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rookery.checkpoints import checkpoints_in, newest_whole, number_of
 from rookery.config.run import Config
 from rookery.config.toml import write_config
@@ -20,14 +18,13 @@ from rookery.folders import CHECKPOINTS, RunLock
 from rookery.games.catalog import Entry
 from rookery.keeping import Keeper
 from rookery.loading import one_line
-from rookery.monitoring.metrics import (
-    EPISODES,
-    EVALUATIONS,
-    INEXACT,
-    METRICS,
-    RunLog,
-    finite,
+from rookery.minutes import (
+    write_episodes,
+    write_evaluations,
+    write_figures,
+    write_probe,
 )
+from rookery.monitoring.metrics import INEXACT, RunLog
 from rookery.origins import origins_of
 from rookery.playing import agents_of
 from rookery.saving import differences, fitting, go_on_from_memory, restore
@@ -179,37 +176,10 @@ class Session:
                 line="the game cannot be brought back to where it was: open episodes were "
                 "closed as truncated, and the run is marked as not exact.",
             )
-        agents = {
-            member.id: finite(
-                {**one.played.metrics[member.id], **one.learned.metrics.get(member.id, {})}
-            )
-            for member in self.training.members
-        }
-        times = {"play": one.played.seconds, "learn": one.learned.seconds}
-        line = {"round": one.number, "seconds": one.seconds, **times, "agents": agents}
-        self.log.line(METRICS, line)
-        for agent, figures in agents.items():
-            shown = {f"{agent}/{k}": v for k, v in figures.items() if v is not None}
-            self.log.scalars(one.number, shown)
-        self._record_episodes(one)
-        self._record_matches(one.matches)
-
-    def _record_episodes(self, one: Round) -> None:
         ids = [member.id for member in self.training.members]
-        for episode in one.played.episodes:
-            counts = {
-                name: dict(zip(ids, count.tolist(), strict=True))
-                for name, count in episode.counts.items()
-            }
-            returns = dict(zip(ids, episode.returns.tolist(), strict=True))
-            about = {"round": one.number, "world": episode.world, "episode": episode.number}
-            line = {**about, "turns": episode.turns, "returns": returns, "counts": counts}
-            self.log.line(EPISODES, line)
-        if one.played.episodes:
-            mean = np.mean([episode.returns for episode in one.played.episodes], axis=0)
-            self.log.scalars(
-                one.number, {f"{i}/return": x for i, x in zip(ids, mean, strict=True)}
-            )
+        write_figures(self.log, ids, one)
+        write_episodes(self.log, ids, one)
+        self._record_matches(one.matches)
 
     def _record_matches(self, matches: Sequence[Mapping[str, Any]]) -> None:
         for match in matches:
@@ -217,11 +187,17 @@ class Session:
                 continue  # written down before main was killed
             if "unrecorded" in match:
                 self._attempt.note("recordings", match["unrecorded"])
-            for players, found in match["evaluations"].items():
-                line = {"round": match["round"], "players": players, **found}
-                self.log.line(EVALUATIONS, line)
-                name = f"evaluation/{players}"
-                self.log.scalars(match["round"], {name: found["mean"]})
+            write_evaluations(self.log, match)
+            if "probe" in match:
+                self._record_probe(match["round"], match["probe"])
+
+    def _record_probe(self, number: int, found: Mapping[str, Any]) -> None:
+        """Write down what a probe found; if it failed, say so, and train on."""
+        if "figures" not in found:
+            self._tell("failure", "probe", attempt=number, **found)
+            self.say(f"warning: {found['line']} Training goes on; see failures/.")
+            return
+        write_probe(self.log, number, found["figures"])
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigError:

@@ -31,9 +31,11 @@ from rookery.monitoring.metrics import (
     EVENTS,
     INEXACT,
     METRICS,
+    PROBES,
     read_lines,
 )
 from rookery.playing import agents_of
+from rookery.probing import check_named
 from rookery.recordings import Recording
 from rookery.specs import Array, under
 from rookery.trained import TrainedAgent
@@ -49,6 +51,7 @@ RESUMABLE = (
     "checkpoints.every_minutes",
     "checkpoints.keep",
     "checkpoints.replay",
+    "probe.code",
 )
 """What does not change what a run computes."""
 ROUND = re.compile(r"round-(\d+)\.safetensors")
@@ -155,6 +158,12 @@ class Run:
             for line in read_lines(self.path / EVALUATIONS)
             for agent, mean in line["agents"].items()
         ]
+        return pandas_or_advice().DataFrame(rows)
+
+    def probes(self) -> DataFrame:
+        """Return what the run's probe found, one row per call (needs pandas)."""
+        lines = read_lines(self.path / PROBES)
+        rows = [{"round": line["round"], **line["figures"]} for line in lines]
         return pandas_or_advice().DataFrame(rows)
 
     def recordings(self) -> DataFrame:
@@ -265,7 +274,12 @@ def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
                 f"'{word}' cannot be changed when a run goes on; what can is "
                 f"{', '.join(RESUMABLE)}."
             )
-    return resolve(tree, run.entry.settings)
+    config = resolve(tree, run.entry.settings)
+    if config.probe.code and not run.config.probe.code:
+        raise ConfigError(f"{run.path} has no probe, and cannot get one when it goes on.")
+    named = [word.partition("=")[2].strip("\"' ") for word in words]
+    check_named(config, named, str(run.path / CONFIG))
+    return config
 
 
 def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:

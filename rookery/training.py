@@ -33,6 +33,7 @@ from rookery.hosting import borders_of
 from rookery.memory.arena import MATCHES, first_row
 from rookery.planning import plan_memory
 from rookery.probe import split_groups
+from rookery.probing import probe_of
 from rookery.specs import Array
 from rookery.staging import build_game
 from rookery.stopping import StopFlag
@@ -98,6 +99,7 @@ class Training:
         game = build_game(entry, config)
         self.members = assemble(config, game.agents)
         check_company(self.members, config.worlds)
+        probe_of(config)  # a mistake in naming it is told before anything starts
         self._rules = {
             member.id: member.algorithm.rule([member.plan], config.seed)
             for member in self.members

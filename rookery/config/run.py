@@ -50,6 +50,20 @@ class RecordConfig(Settings):
     )
 
 
+class ProbeConfig(Settings):
+    """A function of one's own that is asked about the agents while they are trained."""
+
+    code: str | None = Field(
+        default=None,
+        description="The function: ./file.py:name, called with (players, game).",
+    )
+    every_rounds: int = Field(
+        default=10,
+        ge=1,
+        description="Rounds from one call to the next; the first is before round 1.",
+    )
+
+
 class CheckpointsConfig(Settings):
     """What is kept for going on, and for studying."""
 
@@ -174,6 +188,9 @@ class Config(AgentSettings):
     )
     record: RecordConfig = Field(
         default=RecordConfig(), description="What is kept for looking at."
+    )
+    probe: ProbeConfig = Field(
+        default=ProbeConfig(), description="What else is asked about the agents."
     )
     checkpoints: CheckpointsConfig = Field(
         default=CheckpointsConfig(), description="What is kept for going on."

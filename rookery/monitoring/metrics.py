@@ -3,6 +3,7 @@
 metrics.jsonl      one line per round: times, and figures of every agent
 episodes.jsonl     one line per finished episode
 evaluations.jsonl  one line per evaluation
+probes.jsonl       one line per call of a user's probe
 events.jsonl       one line per start, end and whatever else happens to the run
 """
 
@@ -21,6 +22,7 @@ from rookery.monitoring.board import Board
 METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
 EVALUATIONS = "evaluations.jsonl"
+PROBES = "probes.jsonl"
 EVENTS = "events.jsonl"
 INEXACT = "inexact"
 """The event after which a run is another one than if nothing had happened."""
@@ -72,12 +74,17 @@ class RunLog:
         return _round(lines[-1]) if lines else 0
 
     def evaluated(self) -> list[int]:
-        """Return the rounds whose evaluations were written down."""
-        return [_round(line) for line in read_lines(self._folder / EVALUATIONS)]
+        """Return the rounds whose evaluations and probes were written down."""
+        lines = [
+            line
+            for name in (EVALUATIONS, PROBES)
+            for line in read_lines(self._folder / name)
+        ]
+        return [_round(line) for line in lines]
 
     def cut(self, border: int) -> None:
         """Take out what came after a border; the run goes on from there."""
-        for name in (METRICS, EPISODES, EVALUATIONS):
+        for name in (METRICS, EPISODES, EVALUATIONS, PROBES):
             path = self._folder / name
             kept = [line for line in read_lines(path) if _round(line) <= border]
             if path.exists():
