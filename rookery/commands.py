@@ -213,7 +213,12 @@ def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Matc
     for label, seats in lineups.items():
         with views.progress(err, label, episodes, quiet) as advance:
             matches[label] = play_match(
-                run.entry, config, seats, episodes=episodes, progress=advance
+                run.entry,
+                config,
+                seats,
+                episodes=episodes,
+                round_number=run.rounds_with_weights[-1],
+                progress=advance,
             )
     return matches
 
@@ -262,8 +267,10 @@ def replay_run(
     """Let trained agents play one episode; leave a GIF and a recording in the run."""
     run = Run((seeds_of(path) or [path])[0], game, algorithms)
     config = changed_config(run, words)
-    match = play_match(run.entry, config, seats_of(run), episodes=1, record=True, film=1)
-    number = run.rounds_with_weights[-1]
+    number, seats = run.rounds_with_weights[-1], seats_of(run)
+    match = play_match(
+        run.entry, config, seats, episodes=1, record=True, film=1, round_number=number
+    )
     views.leave_replay(out, match, run.path, f"trained-round-{number}", as_json)
 
 

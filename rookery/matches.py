@@ -112,7 +112,7 @@ class Matches:
         seed = (self._config.seed + PROBE_SEED + border) % 2**63
         config = self._config.model_copy(update={"seed": seed})
         try:
-            game = ProbeGame(self._entry, config, self._members)
+            game = ProbeGame(self._entry, config, self._members, border)
             return {"figures": self._probe.ask(players, game, border)}
         except ProbeError as error:
             if border == 0:
@@ -137,7 +137,7 @@ class Matches:
     def _match(self, border: int, seats: list[Seat], **more: Any) -> Match:
         seed = (self._config.seed + EVALUATION_SEED + border) % 2**63
         config = self._config.model_copy(update={"seed": seed})
-        return play_match(self._entry, config, seats, **more)
+        return play_match(self._entry, config, seats, round_number=border, **more)
 
 
 def _is_due(every: int, number: int) -> bool:

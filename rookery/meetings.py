@@ -142,7 +142,13 @@ def _meet(guest: Party, host: Party, home: Run, episodes: int, seed: int) -> Mee
         share = episodes // len(places) + (number < episodes % len(places))
         if share:
             lineup = [(guest if i == place else host).seats.get(i, "random") for i in ids]
-            match = play_match(home.entry, config, lineup, episodes=share)
+            match = play_match(
+                home.entry,
+                config,
+                lineup,
+                episodes=share,
+                round_number=home.rounds_with_weights[-1],
+            )
             returns.append(match.returns)
             seats += [ids.index(place)] * share
     return Meeting(

@@ -75,6 +75,7 @@ def play_match(
     episodes: int,
     record: bool = False,
     film: int = 0,
+    round_number: int | None = None,
     progress: Callable[[int], None] = lambda finished: None,
 ) -> Match:
     """Play whole episodes and return them.
@@ -86,11 +87,14 @@ def play_match(
         episodes: how many to play in all.
         record: whether to keep facts, actions and rewards of every episode.
         film: of how many episodes of the first world to keep pictures, too.
+        round_number: which round of a curriculum to play; by default none is begun.
         progress: called with the number of finished episodes.
     """
     worlds, seed = min(config.worlds, episodes), config.seed
     game = Guarded(entry.build(config.game.settings, worlds, seed), entry.name)
     try:
+        if round_number is not None:
+            game.begin_round(round_number)
         seats = seat_players(entry, game, players, seed)
         match = Match(entry.name, game.agents, tuple(map(player_name, players)))
         recorder = Recorder(game, match.players, record, film)

@@ -38,8 +38,12 @@ MOST_BYTES = 8192
 class ProbeGame:
     """A game of the probe's own: the run's, with numbers of its own."""
 
-    def __init__(self, entry: Entry, config: Config, members: Sequence[Member]) -> None:
+    def __init__(
+        self, entry: Entry, config: Config, members: Sequence[Member], border: int
+    ) -> None:
         self._entry, self._config = entry, config
+        self.round = max(1, border)
+        """The round that was played last; a curriculum is where it was then."""
         self._members = members
         self.name = entry.name
         self.seed = config.seed
@@ -63,12 +67,21 @@ class ProbeGame:
         """
         config = self._changed(settings)
         seats = lineup(self.agents, players)
-        return play_match(self._entry, config, seats, episodes=episodes, record=record)
+        return play_match(
+            self._entry,
+            config,
+            seats,
+            episodes=episodes,
+            record=record,
+            round_number=self.round,
+        )
 
     def build(self, worlds: int = 1, **settings: Any) -> Game:
         """Return the game itself, to be played turn by turn."""
         chosen = self._changed(settings).game.settings
-        return Guarded(self._entry.build(chosen, worlds, self.seed), self.name)
+        game = Guarded(self._entry.build(chosen, worlds, self.seed), self.name)
+        game.begin_round(self.round)
+        return game
 
     def _changed(self, settings: Mapping[str, Any]) -> Config:
         old = self._config

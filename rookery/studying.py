@@ -148,7 +148,12 @@ def record(
     seats, episodes = commands.seats_of(opened), config.evaluate.episodes
     with err.status(f"playing {episodes} episodes …"):
         match = playing.play_match(
-            opened.entry, config, seats, episodes=episodes, record=True
+            opened.entry,
+            config,
+            seats,
+            episodes=episodes,
+            record=True,
+            round_number=opened.rounds_with_weights[-1],
         )
         table = match.table()
         import_module("rookery.trajectories").write_parquet(table, file)
