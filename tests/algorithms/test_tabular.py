@@ -215,7 +215,7 @@ def test_a_table_of_another_game_is_refused():
     named = {"seen": np.zeros((3, 7), np.uint8), "values": np.zeros((3, 5))}
 
     with pytest.raises(
-        ConfigError, match=r"column 'taken' of a table is .* use the game and"
+        ConfigError, match=r"'taken' of a table is .* use the game"
     ):
         TABULAR.rule.flat_weights(tabular(), named)
 
