@@ -13,7 +13,7 @@ import numpy as np
 
 from rookery.algorithms.base import Moment, Policy, Rule
 from rookery.company import Member
-from rookery.memory.rows import Rows, stack
+from rookery.memory.rows import Rows, hidden_at, stack
 from rookery.seeding import Purpose, Stream
 from rookery.specs import Array
 
@@ -29,6 +29,8 @@ class Acted:
     probabilities: Array
     values: Array
     entropies: Array
+    hidden: Array | None = None
+    """(worlds, numbers): what a recurrent agent carries on."""
 
 
 class Cast:
@@ -93,9 +95,12 @@ class Cast:
             [legal[i] for i in agents],
             self._draws(agents, turn),
             np.array([exploration(i) for i in agents]),
+            [hidden_at(rows[i], turn) for i in agents if "hidden" in rows[i].columns],
         )
         choice = self._policy(agents).act(moment)
-        columns = (choice.actions, choice.probabilities, choice.values, choice.entropies)
+        columns = [choice.actions, choice.probabilities, choice.values, choice.entropies]
+        if choice.hidden is not None:
+            columns.append(choice.hidden)
         return {i: Acted(*own) for i, *own in zip(agents, *columns, strict=True)}
 
     def _draws(self, agents: tuple[int, ...], turn: int) -> Array:

@@ -151,6 +151,7 @@ class Actor:
         self.life.turn += 1
         starting, ended = self.life.episodes.add(outcome)
         if np.count_nonzero(starting):
+            self.life.forget(starting)
             for player in self._players.values():
                 player.forget(starting)
         tally.get(outcome.rewards)
@@ -176,6 +177,7 @@ class Actor:
                 seen.active[place],
                 seen.legal[place],
                 self.life.episodes.age,
+                self.life.hidden.get(i),
             )
 
     def _choose(self, phase: Sequence[int], seen: Observation, tally: Tally) -> Array:
@@ -192,6 +194,8 @@ class Actor:
             else:
                 chosen, chances = acted[i].actions, acted[i].probabilities
                 tally.act(i, acted[i].values, acted[i].entropies, active)
+                if (hidden := acted[i].hidden) is not None:
+                    self.life.carry(i, hidden, active)
             actions[:, place] = self._act(i, np.where(active, chosen, 0), chances)
             self.life.steps[i] += np.count_nonzero(active)
         return actions

@@ -57,6 +57,11 @@ def _learning(config: Config, member: Member) -> Iterator[str]:
         )
     if settings.batch_size < 8:
         yield f"batch_size {settings.batch_size} is small: gradients will be mostly noise."
+    if member.hidden and settings.frames > 1:
+        yield (
+            f"frames is {settings.frames}, but a recurrent agent carries along what it "
+            "saw: frames=1 is enough, and quicker."
+        )
     if settings.updates_per_round == 0:
         yield "updates_per_round is 0: it will not learn."
     if settings.discount == 1.0:

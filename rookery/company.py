@@ -53,6 +53,11 @@ class Member:
         """The agent's id."""
         return self.plan.spec.id
 
+    @property
+    def hidden(self) -> int:
+        """How many numbers it carries from turn to turn: its hidden state."""
+        return 0 if self.algorithm is None else self.algorithm.rule.hidden(self.plan)
+
 
 def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
     """Return every agent with its settings, in the game's order."""
@@ -112,6 +117,9 @@ def check_company(members: Sequence[Member], worlds: int = 1) -> None:
                 f"{replay.capacity}, but learning starts at {needed} steps (replay.warmup, "
                 "batch_size): raise replay.capacity or lower the others."
             )
+        if member.learns and member.algorithm is not None:
+            found = member.algorithm.rule.refusals(settings)
+            problems += [f"agent '{member.id}': {line}" for line in found]
     if problems:
         raise ConfigError(*problems)
 

@@ -16,7 +16,7 @@ HASH_BYTES = 32
 
 
 class Life:
-    """What the actor itself must remember: turns, episodes, steps and row hashes."""
+    """What the actor itself must remember: turns, episodes, hidden states, hashes."""
 
     def __init__(self, members: Sequence[Member], game: Game) -> None:
         self.turn = 0
@@ -24,16 +24,34 @@ class Life:
         self.steps = np.zeros(len(members), np.int64)
         """Turns in which each agent was active, all worlds together."""
         self.hashes = np.zeros((len(members), HASH_BYTES), np.uint8)
+        self.hidden = {
+            member.plan.number: np.zeros((game.worlds, member.hidden), np.float32)
+            for member in members
+            if member.hidden
+        }
+        """What recurrent agents carry from turn to turn, (worlds, numbers) each."""
 
     def state(self) -> dict[str, Array]:
         """Return everything as arrays."""
         arrays = {"turn": np.array([self.turn]), "steps": self.steps, "hashes": self.hashes}
+        arrays |= {f"hidden/{i}": array for i, array in self.hidden.items()}
         return arrays | {f"episodes/{k}": v for k, v in self.episodes.state().items()}
+
+    def carry(self, number: int, hidden: Array, active: Array) -> None:
+        """Take what an agent carries on, in worlds in which it was active."""
+        self.hidden[number][active] = hidden[active]
+
+    def forget(self, starting: Array) -> None:
+        """Let nothing be carried into episodes that start; `starting` is (worlds,)."""
+        for hidden in self.hidden.values():
+            hidden[starting] = 0
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go back to where a state was taken."""
         self.turn = int(arrays["turn"][0])
         self.steps, self.hashes = arrays["steps"].copy(), arrays["hashes"].copy()
+        for number, hidden in self.hidden.items():
+            hidden[...] = arrays[f"hidden/{number}"]
         self.episodes.restore(under("episodes/", arrays))
 
 

@@ -30,7 +30,7 @@ def plan_memory(
         state = None
         if member.algorithm is not None:
             state = member.algorithm.rule.shapes(member.plan, slots, config.worlds)
-        agents.append(AgentMemory(member.plan.spec, slots, state))
+        agents.append(AgentMemory(member.plan.spec, slots, state, member.hidden))
     players = seat_scripted(entry, game, members, config.seed)
     snapshot = snapshot_of(game, Life(members, game), players)
     shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}

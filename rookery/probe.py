@@ -77,7 +77,8 @@ def _lived(member: Member, seed: int, worlds: int) -> ReplayReader:
     """Return made-up experience of an agent, enough for one batch."""
     spec, settings = member.plan.spec, member.plan.settings
     turns = TURNS + settings.n_step + settings.frames + settings.batch_size // worlds
-    block = Block.create(Rows.plan(spec, worlds, turns))
+    turns += settings.recurrent.sequence if member.hidden else 0
+    block = Block.create(Rows.plan(spec, worlds, turns, member.hidden))
     rows = Rows(block)
     block.close()  # the rows hold on to the memory
     writer, random = ReplayWriter(rows), np.random.default_rng((seed, member.plan.number))
@@ -88,7 +89,8 @@ def _lived(member: Member, seed: int, worlds: int) -> ReplayReader:
             name: random.integers(0, 2, (worlds, *part.shape)).astype(part.dtype)
             for name, part in spec.parts.items()
         }
-        writer.see(turn, parts, always, legal, np.full(worlds, turn))
+        carried = random.uniform(-1, 1, (worlds, member.hidden)) if member.hidden else None
+        writer.see(turn, parts, always, legal, np.full(worlds, turn), carried)
         writer.act(turn, random.integers(0, spec.num_actions, worlds), 0.5, 0)
         writer.get(turn, random.normal(size=worlds).astype(np.float32), never, never)
     reader = reader_of(member, rows, turns)
@@ -117,8 +119,16 @@ def _acted(
     worlds = np.arange(readers[0].worlds)
     turns = np.full(len(worlds), readers[0].border - 1)
     seen = [reader.look(turns, worlds) for reader in readers]
+    hidden = [
+        reader.at("hidden", turns, worlds)
+        for reader in readers
+        if "hidden" in reader.rows.columns
+    ]
     stream = Stream(seed, Purpose.ACTOR)
     draws = np.stack([stream.uniform((worlds, plan.number), 0, 2) for plan in plans])
     exploration = np.zeros(len(plans))
-    choice = policy.act(Moment(seen, [None] * len(plans), draws, exploration))
-    return list(choice.values)
+    choice = policy.act(Moment(seen, [None] * len(plans), draws, exploration, hidden))
+    if choice.hidden is None:
+        return list(choice.values)
+    both = (choice.values[..., None], choice.hidden)
+    return list(np.concatenate(both, axis=2))

@@ -102,6 +102,8 @@ class TrainedPlayer(Player):
         assert member.algorithm is not None
         self._frames = plan.settings.frames
         self._rows = Rows(Block.create(Rows.plan(plan.spec, worlds, self._frames)))
+        if member.hidden:
+            self.memory["hidden"] = np.zeros((worlds, member.hidden), np.float32)
         self._writer = ReplayWriter(self._rows)
         self._policy = member.algorithm.policy([plan], 0)
         self._policy.begin_round([weights], 0, noise=exploration > 0)
@@ -119,7 +121,12 @@ class TrainedPlayer(Player):
             for name in self._rows.parts
         }
         draws = self.draw(turn, 2)[None]
-        choice = self._policy.act(Moment([seen], [sight.legal], draws, self._exploration))
+        hidden = list(self.memory.values())
+        choice = self._policy.act(
+            Moment([seen], [sight.legal], draws, self._exploration, hidden)
+        )
+        if choice.hidden is not None:
+            self.memory["hidden"][sight.active] = choice.hidden[0][sight.active]
         self._turn += 1
         self._age += 1
         return choice.actions[0]

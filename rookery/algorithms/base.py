@@ -9,7 +9,7 @@ a state. Neither knows of processes, schedules or games.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,6 +52,8 @@ class Moment:
     """(agents, worlds, 2) random numbers in [0, 1)."""
     exploration: Array
     """(agents,) chance of a random action."""
+    hidden: Sequence[Array] = ()
+    """Per agent: (worlds, numbers) that recurrent agents carry from turn to turn."""
 
 
 @dataclass
@@ -66,6 +68,8 @@ class Choice:
     """(agents, worlds): what the agent expected of it."""
     entropies: Array
     """(agents, worlds): how undecided it was, in nats."""
+    hidden: Array | None = None
+    """(agents, worlds, numbers): what recurrent agents carry on to the next turn."""
 
 
 class Policy(ABC):
@@ -158,6 +162,16 @@ class Rule(ABC):
     def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return a state from what `named` gave."""
         return dict(arrays)
+
+    @classmethod
+    def hidden(cls, plan: AgentPlan) -> int:
+        """Return how many numbers an agent carries from turn to turn; 0: none."""
+        return 0
+
+    @classmethod
+    def refusals(cls, settings: AgentSettings) -> Iterator[str]:
+        """Say which of an agent's settings cannot go together, a line each."""
+        yield from ()
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,23 @@ class TabularConfig(Settings):
     )
 
 
+class RecurrentConfig(Settings):
+    """What agents with a memory of their own (`recurrent_…`) carry from turn to turn."""
+
+    width: int = Field(
+        64, ge=16, le=1024, multiple_of=16, description="Numbers it carries along."
+    )
+    sequence: int = Field(
+        16, ge=2, le=512, description="Rows of a sequence that it learns from as one."
+    )
+    burn_in: int = Field(
+        4,
+        ge=0,
+        le=256,
+        description="First rows of a sequence that only refresh what is carried.",
+    )
+
+
 class AgentSettings(Settings):
     """Everything that may differ from agent to agent."""
 
@@ -204,4 +221,7 @@ class AgentSettings(Settings):
     vtrace: VtraceConfig = Field(VtraceConfig(), description="If it learns by V-trace.")
     tabular: TabularConfig = Field(
         TabularConfig(), description="If it learns by a table of values."
+    )
+    recurrent: RecurrentConfig = Field(
+        RecurrentConfig(), description="If it learns by a recurrent network."
     )

@@ -53,6 +53,8 @@ class AgentMemory:
     slots: int
     state: Shapes | None
     """None if it has no state: a scripted agent."""
+    hidden: int = 0
+    """How many numbers it carries from turn to turn."""
 
 
 class Arena:
@@ -86,7 +88,9 @@ class Arena:
         told = dict.fromkeys(("actor", "matches"), (reports, report_bytes))
         for agent in agents:
             names.append(first_row(agent.spec.id))
-            plans[f"rows {agent.spec.id}"] = Rows.plan(agent.spec, worlds, agent.slots)
+            plans[f"rows {agent.spec.id}"] = Rows.plan(
+                agent.spec, worlds, agent.slots, agent.hidden
+            )
             if agent.state is not None:
                 plans[f"state {agent.spec.id}"] = States.plan(agent.state)
                 told[f"learner {agent.spec.id}"] = (reports, REPORT_BYTES)

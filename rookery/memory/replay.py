@@ -49,8 +49,9 @@ class ReplayWriter:
         active: Array,
         legal: Array | None,
         age: Array,
+        hidden: Array | None = None,
     ) -> None:
-        """Write what the agent sees at its moment to act."""
+        """Write what the agent sees at its moment to act, and what it carries along."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         for name, part in parts.items():
             columns[PART + name][slot] = part
@@ -58,6 +59,8 @@ class ReplayWriter:
         columns["age"][slot] = age
         if legal is not None:
             columns["legal"][slot] = legal
+        if hidden is not None:
+            columns["hidden"][slot] = hidden
 
     def act(
         self, turn: int, actions: Array, probabilities: Array | float, version: int

@@ -22,8 +22,11 @@ PART = "part."
 HEADER = ("sequence", "checksum")
 
 
-def row_dtype(spec: AgentSpec, worlds: int) -> np.dtype[Any]:
-    """Return what a slot holds: all worlds' rows of one turn."""
+def row_dtype(spec: AgentSpec, worlds: int, hidden: int = 0) -> np.dtype[Any]:
+    """Return what a slot holds: all worlds' rows of one turn.
+
+    A recurrent agent's has the hidden state it acted with, so many numbers.
+    """
     fields: list[tuple[str, Any, Any]] = [
         ("sequence", np.uint64, ()),
         ("checksum", np.uint32, ()),
@@ -40,6 +43,8 @@ def row_dtype(spec: AgentSpec, worlds: int) -> np.dtype[Any]:
         fields.append((PART + name, part.dtype, (worlds, *part.shape)))
     if spec.masked:
         fields.append(("legal", np.bool_, (worlds, spec.num_actions)))
+    if hidden:
+        fields.append(("hidden", np.float32, (worlds, hidden)))
     return np.dtype(fields)
 
 
@@ -65,9 +70,9 @@ class Rows:
         self._first_byte = checksum[1] + 4
 
     @staticmethod
-    def plan(spec: AgentSpec, worlds: int, slots: int) -> Plan:
+    def plan(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> Plan:
         """Return the memory that one agent's rows take."""
-        return Plan({"slots": ((slots,), row_dtype(spec, worlds))})
+        return Plan({"slots": ((slots,), row_dtype(spec, worlds, hidden))})
 
     def seal(self, turn: int) -> None:
         """Give a finished slot its sequence number and checksum."""
@@ -115,6 +120,12 @@ class Rows:
 def sequence_of(turn: int) -> int:
     """Return a turn's sequence number; turns of an earlier life lie below 0."""
     return (turn + 1) % 2**64
+
+
+def hidden_at(rows: Rows, turn: int) -> Array:
+    """Return the hidden state that a recurrent agent acts with, (worlds, numbers)."""
+    found: Array = rows.columns["hidden"][turn % rows.slots]
+    return found
 
 
 def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:

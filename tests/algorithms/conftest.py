@@ -37,6 +37,7 @@ SMALL: dict[str, Any] = {
     "target": {"rate": 0.1},
     "iqn": {"acting_quantiles": 4},
     "ppo": {"passes": 2, "minibatches": 2},
+    "recurrent": {"width": 16, "sequence": 6, "burn_in": 2},
 }
 
 
@@ -73,13 +74,20 @@ class Life:
     """One agent's rows, filled by chance: it dies and returns, and episodes end."""
 
     def __init__(
-        self, plan: AgentPlan, luck: int = 0, *, worlds=WORLDS, turns=TURNS, n_step=None
+        self,
+        plan: AgentPlan,
+        luck: int = 0,
+        *,
+        worlds=WORLDS,
+        turns=TURNS,
+        n_step=None,
+        hidden=0,
     ) -> None:
         settings = plan.settings
         self.plan, self.worlds, self.turns = plan, worlds, turns
         capacity = settings.replay.capacity
         slots = slots_needed(capacity, worlds, turns, settings.frames)
-        block = Block.create(Rows.plan(plan.spec, worlds, slots))
+        block = Block.create(Rows.plan(plan.spec, worlds, slots, hidden))
         self.rows = Rows(block)
         block.close()  # the rows hold on to the memory
         self._writer = ReplayWriter(self.rows)
@@ -96,6 +104,8 @@ class Life:
         self._chance = np.random.default_rng((luck, plan.number))
         self._age = np.zeros(worlds, np.int64)
         self._closing = np.zeros(worlds, bool)
+        self._hidden = np.zeros((worlds, hidden), np.float32)
+        self._carried = np.random.default_rng((luck, plan.number, 1))
 
     def live(
         self,
@@ -142,9 +152,11 @@ class Life:
             legal[away] = True
         if closing_legal is not None:
             legal[self._closing] = closing_legal
-        self._writer.see(
-            self.turn, parts, active, legal if spec.masked else None, self._age
-        )
+        self._hidden[self._age == 0] = 0
+        mask, hidden = legal if spec.masked else None, self._hidden
+        carried = hidden if hidden.size else None
+        self._writer.see(self.turn, parts, active, mask, self._age, carried)
+        hidden[active] = self._carried.uniform(-1, 1, hidden.shape)[active]
         self._writer.act(self.turn, actions, chances, 0)
         rewards = np.full(worlds, np.nan) if unhappy else rewards
         self._writer.get(self.turn, rewards, terminated, ends & ~terminated)
@@ -165,12 +177,18 @@ class Crew:
 
     def __init__(self, algorithm, plans, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
         luck = luck or [0] * len(plans)
-        n_step = algorithm.rule.n_step
+        rule = algorithm.rule
         self.lives = [
-            Life(plan, one, worlds=worlds, n_step=n_step(plan.settings))
+            Life(
+                plan,
+                one,
+                worlds=worlds,
+                n_step=rule.n_step(plan.settings),
+                hidden=rule.hidden(plan),
+            )
             for plan, one in zip(plans, luck, strict=True)
         ]
-        self.rule = algorithm.rule(plans, seed)
+        self.rule = rule(plans, seed)
         self.rule.load([self.rule.initial(plan) for plan in plans])
         self.round = 0
 

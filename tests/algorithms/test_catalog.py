@@ -9,6 +9,8 @@ from rookery.algorithms.catalog import algorithms, find_algorithm
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
+from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
+from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.algorithms.tabular import TABULAR
 from rookery.algorithms.vtrace import VTRACE
 from rookery.errors import ConfigError
@@ -19,12 +21,16 @@ def test_our_algorithms_are_found_by_name():
         "dqn": DQN,
         "iqn": IQN,
         "ppo": PPO,
+        "recurrent_dqn": RECURRENT_DQN,
+        "recurrent_ppo": RECURRENT_PPO,
         "tabular": TABULAR,
         "vtrace": VTRACE,
     }
 
 
-@pytest.mark.parametrize("name", ["dqn", "iqn", "ppo", "tabular", "vtrace"])
+@pytest.mark.parametrize(
+    "name", ["dqn", "iqn", "ppo", "recurrent_dqn", "recurrent_ppo", "tabular", "vtrace"]
+)
 def test_an_algorithm_brings_a_policy_and_a_rule(name):
     found = find_algorithm(name)
 
@@ -38,14 +44,14 @@ def test_an_algorithm_brings_a_policy_and_a_rule(name):
 def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
     on_policy = {name for name, found in algorithms().items() if found.rule.on_policy}
 
-    assert on_policy == {"ppo", "vtrace"}
+    assert on_policy == {"ppo", "recurrent_ppo", "vtrace"}
 
 
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
         ("inq", "did you mean 'iqn'"),
-        ("dreamer", "known are dqn, iqn, ppo, tabular, vtrace"),
+        ("dreamer", "known are dqn, iqn, ppo, recurrent_dqn, recurrent_ppo, "),
         ("", "known are"),
     ],
 )

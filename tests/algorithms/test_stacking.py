@@ -12,6 +12,8 @@ from rookery.algorithms.base import Moment
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
+from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
+from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.algorithms.vtrace import VTRACE
 from rookery.company import Member, groups_of
 from rookery.specs import Part
@@ -104,6 +106,24 @@ CASES = {
         VTRACE,
         {"network": {"width": 13}, "vtrace": {"minibatches": 3}},
         {"masked": True},
+    ),
+    "recurrent dqn": (RECURRENT_DQN, {}, {}),
+    "recurrent dqn, prioritised, masked": (
+        RECURRENT_DQN,
+        {
+            "network": {"width": 13},
+            "recurrent": {"width": 48},
+            "replay": {"kind": "prioritised"},
+            "dqn": {"noisy": True},
+            "batch_size": 7,
+        },
+        {"masked": True, "actions": 17},
+    ),
+    "recurrent ppo": (RECURRENT_PPO, {}, {}),
+    "recurrent ppo, 13 wide, masked": (
+        RECURRENT_PPO,
+        {"network": {"width": 13}, "recurrent": {"width": 48}, "ppo": {"minibatches": 5}},
+        {"masked": True, "actions": 17},
     ),
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
@@ -298,17 +318,20 @@ def acted(case, plans, worlds):
     algorithm, _, spec = CASES[case]
     rule, policy = algorithm.rule(plans, SEED), algorithm.policy(plans, SEED)
     policy.begin_round([rule.initial(plan)["weights"] for plan in plans], 5)
-    seen, draws, legal, exploration = [], [], [], []
+    seen, draws, legal, exploration, hidden = [], [], [], [], []
     for plan in plans:
-        life = Life(plan, worlds=worlds)
+        life = Life(plan, worlds=worlds, hidden=algorithm.rule.hidden(plan))
         life.live()
         last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
         seen.append(life.reader.look(last, every))
         legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
         draws.append(np.random.default_rng(plan.number).random((worlds, 2)))
+        if algorithm.rule.hidden(plan):
+            hidden.append(life.reader.at("hidden", last, every))
         exploration.append(0.3 if plan.number == ME else 0.1 * plan.number)
-    choice = policy.act(Moment(seen, legal, np.array(draws), np.array(exploration)))
-    names = ("actions", "probabilities", "values", "entropies")
+    choice = policy.act(Moment(seen, legal, np.array(draws), np.array(exploration), hidden))
+    names = ["actions", "probabilities", "values", "entropies"]
+    names += ["hidden"] if hidden else []
     return [
         {name: np.array(getattr(choice, name)[i]) for name in names}
         for i in range(len(plans))

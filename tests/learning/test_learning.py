@@ -18,6 +18,14 @@ COMPANIES = {
     "ppo": {"algorithm": "ppo"},
     "vtrace": {"algorithm": "vtrace"},
     "a mixed pair": {"agents": {1: {"algorithm": "ppo"}}},
+    "a recurrent pair": {
+        "algorithm": "recurrent_dqn",
+        "agents": {1: {"algorithm": "recurrent_ppo"}},
+        "batch_size": 16,
+        "updates_per_round": 10,
+        "recurrent": {"width": 32, "sequence": 10},
+        "ppo": {"passes": 2},
+    },
 }
 
 

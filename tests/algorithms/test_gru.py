@@ -1,0 +1,89 @@
+"""The gated unit: what it does, and the same bits in any company."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rookery.algorithms.gru import CARRIED, SEEN, Gru
+
+INPUTS, WIDTH = 16, 32
+
+
+def weights_of(agents: int) -> dict[str, torch.Tensor]:
+    random = torch.Generator().manual_seed(1)
+    shapes = {
+        f"{SEEN}.weight": (agents, INPUTS, 3 * WIDTH),
+        f"{SEEN}.bias": (agents, 1, 3 * WIDTH),
+        f"{CARRIED}.weight": (agents, WIDTH, 3 * WIDTH),
+        f"{CARRIED}.bias": (agents, 1, 3 * WIDTH),
+    }
+    return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
+
+
+def given(agents: int, sequences: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(2)
+    seen = torch.randn(agents, sequences, rows, INPUTS, generator=random)
+    return seen, torch.rand(agents, sequences, WIDTH, generator=random) * 2 - 1
+
+
+def cell_of(weights: dict[str, torch.Tensor], agent: int) -> torch.nn.GRUCell:
+    """Return torch's own cell with an agent's weights."""
+    cell = torch.nn.GRUCell(INPUTS, WIDTH)
+    with torch.no_grad():
+        cell.weight_ih.copy_(weights[f"{SEEN}.weight"][agent].T)
+        cell.bias_ih.copy_(weights[f"{SEEN}.bias"][agent, 0])
+        cell.weight_hh.copy_(weights[f"{CARRIED}.weight"][agent].T)
+        cell.bias_hh.copy_(weights[f"{CARRIED}.bias"][agent, 0])
+    return cell
+
+
+def test_a_step_is_that_of_torchs_own_cell():
+    weights = weights_of(3)
+    seen, hidden = given(3, 5, 1)
+
+    found = Gru(INPUTS, WIDTH).step(weights, seen[:, :, 0], hidden)
+
+    for agent in range(3):
+        expected = cell_of(weights, agent)(seen[agent, :, 0], hidden[agent])
+        torch.testing.assert_close(found[agent], expected)
+
+
+def test_a_sequence_is_its_steps_one_after_the_other_and_starts_carry_nothing():
+    weights, gru = weights_of(2), Gru(INPUTS, WIDTH)
+    seen, hidden = given(2, 3, 6)
+    keep = torch.ones(2, 3, 6)
+    keep[0, 1, 4] = keep[1, 2, 0] = 0
+
+    found = gru.unroll(weights, seen, hidden, keep)
+
+    for row in range(6):
+        hidden = gru.step(weights, seen[:, :, row], hidden * keep[:, :, row, None])
+        torch.testing.assert_close(found[:, :, row], hidden)
+    alone, nothing = seen[0:1, 1:2, 4], torch.zeros(1, 1, WIDTH)
+    fresh = gru.step({name: each[:1] for name, each in weights.items()}, alone, nothing)
+    torch.testing.assert_close(found[0:1, 1:2, 4], fresh)
+
+
+@pytest.mark.shows("A1")
+@pytest.mark.parametrize("agents", [2, 3, 8])
+@pytest.mark.parametrize("sequences", [1, 5, 16])
+def test_values_and_gradients_are_the_same_bits_alone_and_in_company(agents, sequences):
+    seen, hidden = given(agents, sequences, 4)
+
+    def gone_through(some: slice) -> list[torch.Tensor]:
+        weights = {
+            name: each[some].clone().requires_grad_()
+            for name, each in weights_of(agents).items()
+        }
+        keep = torch.ones(agents, sequences, 4)[some]
+        found = Gru(INPUTS, WIDTH).unroll(weights, seen[some], hidden[some], keep)
+        found.square().sum().backward()
+        return [found.detach(), *(each.grad for each in weights.values())]
+
+    together = gone_through(slice(None))
+
+    for agent in range(agents):
+        alone = gone_through(slice(agent, agent + 1))
+        for mine, theirs in zip(alone, together, strict=True):
+            assert torch.equal(mine[0], theirs[agent])
