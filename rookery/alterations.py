@@ -68,7 +68,8 @@ def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) 
     """Return a changed copy of an agent's rows, each whole by itself."""
     rows, spec = life.rows, life.member.plan.spec
     worlds = rows.columns["age"].shape[1]
-    block = Block.create(Rows.plan(spec, worlds, rows.slots))
+    plan = Rows.plan(spec, worlds, rows.slots, life.member.hidden)
+    block = Block.create(plan)
     copy = Rows(block)
     block.close()  # the rows hold on to the memory
     copy.raw(range(turns), rows.raw(range(turns)))

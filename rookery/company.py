@@ -56,7 +56,9 @@ class Member:
     @property
     def hidden(self) -> int:
         """How many numbers it carries from turn to turn: its hidden state."""
-        return 0 if self.algorithm is None else self.algorithm.rule.hidden(self.plan)
+        return (
+            0 if self.algorithm is None else self.algorithm.rule.hidden(self.plan.settings)
+        )
 
 
 def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:

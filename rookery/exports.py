@@ -64,9 +64,9 @@ def shape_of(spec: AgentSpec) -> str:
     return f"{parts}; {spec.num_actions} actions"
 
 
-def layout_of(spec: AgentSpec, worlds: int) -> str:
+def layout_of(spec: AgentSpec, worlds: int, hidden: int = 0) -> str:
     """Return what a slot of an agent's replay holds: two that say the same fit."""
-    return str(row_dtype(spec, worlds))
+    return str(row_dtype(spec, worlds, hidden))
 
 
 def export_agent(
@@ -98,7 +98,7 @@ def export_agent(
         "kind": KIND,
         "algorithm": trained.member.plan.settings.algorithm,
         "shape": shape_of(trained.spec),
-        "layout": layout_of(trained.spec, run.config.worlds),
+        "layout": layout_of(trained.spec, run.config.worlds, trained.member.hidden),
     }
     try:
         replace_whole(path, to_bytes(arrays, about))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rookery.algorithms.catalog import find_algorithm
 from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.exports import Exported, layout_of, read_agent, shape_of
@@ -62,10 +63,12 @@ def _rows_of(found: Exported, path: Path, spec: AgentSpec, config: Config) -> Ar
     """Return the replay that an agent brings along, if it fits."""
     if found.rows is None:
         return None
-    dtype = row_dtype(spec, config.worlds)
+    settings = config.agent(spec.id)
+    hidden = find_algorithm(settings.algorithm).rule.hidden(settings)
+    dtype = row_dtype(spec, config.worlds, hidden)
     shape = (len(found.rows), dtype.itemsize)
     fits = found.rows.dtype == np.uint8 and found.rows.shape == shape
-    if not fits or found.layout != layout_of(spec, config.worlds):
+    if not fits or found.layout != layout_of(spec, config.worlds, hidden):
         raise ConfigError(
             f"agent '{spec.id}' cannot bring along the replay in {path}: its rows are not "
             f"those of this game with worlds={config.worlds}; use the worlds it was "

@@ -13,6 +13,7 @@ from rookery.algorithms.recurrent_dqn import RecurrentDqnPolicy
 from rookery.algorithms.recurrent_ppo import RecurrentPpoPolicy
 from rookery.algorithms.sequences import Chain, Timeline
 from rookery.config.resolving import resolve
+from rookery.exports import export_agent
 from rookery.games.catalog import find
 from rookery.training import Training
 from rookery.weights import Published
@@ -204,3 +205,32 @@ def test_frames_are_no_use_to_who_remembers_and_a_line_says_so(training):
         "frames is 2, but a recurrent agent carries along what it saw: frames=1 is "
         "enough, and quicker."
     ) in training.warnings
+
+
+@pytest.mark.shows("A1")
+def test_nobody_notices_what_becomes_of_a_recurrent_agent(tmp_path):
+    pair = {"algorithm": "recurrent_dqn", "agents": {"1": {"algorithm": "recurrent_ppo"}}}
+    run = rookery.train(
+        RECALL,
+        run=tmp_path / "run",
+        **(SMALL | pair | {"rounds": 1, "game": {"agents": 3}}),
+    )
+
+    assert rookery.independence(run).is_independent
+
+
+def test_a_recurrent_agent_brings_its_replay_along_with_its_hidden_states(runs, tmp_path):
+    run, file = runs["recurrent_dqn"], tmp_path / "agent"
+    export_agent(run, "0", file, weights_only=False, with_replay=True)
+    chosen = {
+        "algorithm": "recurrent_dqn",
+        "rounds": 1,
+        "agents": {"1": {"from": str(file)}},
+    }
+
+    found = rookery.train(
+        RECALL, run=tmp_path / "run", **(SMALL | chosen | {"replay": {"warmup": 30}})
+    )
+
+    made = found.metrics().set_index("agent")["updates"]
+    assert made.to_dict() == {"0": 0, "1": 2}

@@ -164,7 +164,7 @@ class Rule(ABC):
         return dict(arrays)
 
     @classmethod
-    def hidden(cls, plan: AgentPlan) -> int:
+    def hidden(cls, settings: AgentSettings) -> int:
         """Return how many numbers an agent carries from turn to turn; 0: none."""
         return 0
 

@@ -124,9 +124,9 @@ class RecurrentDqnRule(GreedyRule):
         self._timelines: list[Timeline] = []
 
     @classmethod
-    def hidden(cls, plan: AgentPlan) -> int:
+    def hidden(cls, settings: AgentSettings) -> int:
         """Return how many numbers an agent carries from turn to turn."""
-        return plan.settings.recurrent.width
+        return settings.recurrent.width
 
     @classmethod
     def refusals(cls, settings: AgentSettings) -> Iterator[str]:
@@ -169,7 +169,7 @@ class RecurrentDqnRule(GreedyRule):
         numbers = np.zeros((4, *shape), np.float32)
         returns, discounts, keep, trained = numbers
         actions, closes = np.zeros((2, *shape), np.int64)
-        hidden = np.zeros((*shape[:2], self.hidden(plan)), np.float32)
+        hidden = np.zeros((*shape[:2], self.hidden(plan.settings)), np.float32)
         legal = np.ones((*shape, plan.spec.num_actions), bool) if plan.spec.masked else None
         for i, batch in enumerate(batches):
             if batch is None:

@@ -20,6 +20,7 @@ from rookery.algorithms.gru import Gru
 from rookery.algorithms.networks import Linear, Parameters
 from rookery.algorithms.ppo import PpoNetwork, PpoPolicy, PpoRule
 from rookery.algorithms.sequences import Chain
+from rookery.config.agent import AgentSettings
 from rookery.memory.replay import ReplayReader
 from rookery.seeding import order
 from rookery.specs import Array
@@ -88,9 +89,9 @@ class RecurrentPpoRule(PpoRule):
     network: RecurrentPpoNetwork
 
     @classmethod
-    def hidden(cls, plan: AgentPlan) -> int:
+    def hidden(cls, settings: AgentSettings) -> int:
         """Return how many numbers an agent carries from turn to turn."""
-        return plan.settings.recurrent.width
+        return settings.recurrent.width
 
     def values(
         self,
@@ -99,7 +100,7 @@ class RecurrentPpoRule(PpoRule):
         steps: Sequence[Array],
     ) -> tuple[Tensor, Tensor]:
         """Return values where steps opened and closed, by the hidden states of then."""
-        shape = (*experience.actions.shape, self.hidden(self.plans[0]))
+        shape = (*experience.actions.shape, self.hidden(self.plans[0].settings))
         before, after = np.zeros((2, *shape), np.float32)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             turns, worlds = reader.opening(found)

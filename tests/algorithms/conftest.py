@@ -184,7 +184,7 @@ class Crew:
                 one,
                 worlds=worlds,
                 n_step=rule.n_step(plan.settings),
-                hidden=rule.hidden(plan),
+                hidden=rule.hidden(plan.settings),
             )
             for plan, one in zip(plans, luck, strict=True)
         ]

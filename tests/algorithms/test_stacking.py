@@ -320,13 +320,13 @@ def acted(case, plans, worlds):
     policy.begin_round([rule.initial(plan)["weights"] for plan in plans], 5)
     seen, draws, legal, exploration, hidden = [], [], [], [], []
     for plan in plans:
-        life = Life(plan, worlds=worlds, hidden=algorithm.rule.hidden(plan))
+        life = Life(plan, worlds=worlds, hidden=algorithm.rule.hidden(plan.settings))
         life.live()
         last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
         seen.append(life.reader.look(last, every))
         legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
         draws.append(np.random.default_rng(plan.number).random((worlds, 2)))
-        if algorithm.rule.hidden(plan):
+        if algorithm.rule.hidden(plan.settings):
             hidden.append(life.reader.at("hidden", last, every))
         exploration.append(0.3 if plan.number == ME else 0.1 * plan.number)
     choice = policy.act(Moment(seen, legal, np.array(draws), np.array(exploration), hidden))
