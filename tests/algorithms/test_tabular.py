@@ -214,9 +214,7 @@ def test_prioritised_replay_is_refused():
 def test_a_table_of_another_game_is_refused():
     named = {"seen": np.zeros((3, 7), np.uint8), "values": np.zeros((3, 5))}
 
-    with pytest.raises(
-        ConfigError, match=r"'taken' of a table is .* use the game"
-    ):
+    with pytest.raises(ConfigError, match=r"'taken' of a table is .* use the game"):
         TABULAR.rule.flat_weights(tabular(), named)
 
 
