@@ -48,4 +48,4 @@ def test_a_game_that_remembers_the_last_episode_is_not(
     found = findings(script, "leaky", tmp_path, monkeypatch)
 
     assert not found["good"]
-    assert any("nothing of the old episode remains" in line for line in found["failed"])
+    assert any("After restoring a snapshot" in line for line in found["failed"])
