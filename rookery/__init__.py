@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rookery.dilemmas import Schelling, schelling
     from rookery.encounters import Crossplay
     from rookery.errors import (
         AlgorithmError,
@@ -40,11 +41,13 @@ __all__ = [
     "Recording",
     "RookeryError",
     "Run",
+    "Schelling",
     "TrainedAgent",
     "crossplay",
     "independence",
     "play",
     "resume",
+    "schelling",
     "train",
 ]
 
@@ -60,11 +63,13 @@ _HOMES = {
     "Recording": "recordings",
     "RookeryError": "errors",
     "Run": "runs",
+    "Schelling": "dilemmas",
     "TrainedAgent": "trained",
     "crossplay": "meetings",
     "independence": "proof",
     "play": "playing",
     "resume": "library",
+    "schelling": "dilemmas",
     "train": "library",
 }
 

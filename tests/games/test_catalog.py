@@ -17,7 +17,9 @@ from rookery.games.gridworld import GridEngine
 from rookery.players.base import Player, RandomPlayer
 
 SHIPPED = {
+    "cleanup",
     "gathering",
+    "harvest",
     "iterated_chicken",
     "iterated_prisoners_dilemma",
     "iterated_stag_hunt",

@@ -241,6 +241,12 @@ class World(Bound):
             rows, columns, shares = self.random.skips(chance, len(inside))
         return rows * self.layout.cells + inside[columns], shares
 
+    def lucky(self, chance: Any) -> Array:
+        """Return where it happens, (worlds, cells) bool, in each cell with some chance."""
+        happens = np.zeros((self.worlds, self.layout.cells), np.bool_)
+        happens.reshape(-1)[self._lucky(chance)[0]] = True
+        return happens
+
     # Random numbers, one per world.
 
     def uniform(self) -> Array:

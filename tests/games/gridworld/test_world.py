@@ -575,3 +575,18 @@ def test_end_marks_worlds_as_over_for_the_rest_of_the_turn(garden):
     garden.world.end(np.array([False, False]))
 
     assert garden.world.over.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("chance", [0.1, np.full((16, 1), 0.1)], ids=["number", "by world"])
+def test_lucky_cells_are_as_many_as_the_chance_says_whatever_lies_there(wide, chance):
+    wide.world.fill(wide.rules.tree, np.ones(wide.engine.layout.cells, bool))
+
+    lucky = np.mean([inside(wide, wide.world.lucky(chance)).mean() for _ in range(20)])
+
+    assert abs(lucky - 0.1) < 5 * np.sqrt(0.1 * 0.9 / (20 * 16 * 400))
+
+
+def test_lucky_cells_are_on_the_map(wide):
+    lucky = wide.world.lucky(1.0)
+
+    assert np.array_equal(lucky, np.tile(~wide.engine.layout.outside, (16, 1)))

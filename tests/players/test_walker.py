@@ -1,0 +1,76 @@
+"""Walkers: they find their way in a window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rookery.players.base import Sight
+from rookery.players.walker import Walker
+from rookery.seeding import Purpose, Stream
+from rookery.specs import AgentSpec, Part
+
+UP, RIGHT, DOWN, LEFT = range(4)
+LABELS = ("wall", "goal", "walker")
+SPEC = AgentSpec(
+    "0",
+    "walker",
+    {"view": Part((3, 5, 5), np.dtype(np.uint8), LABELS)},
+    ("up", "right", "down", "left"),
+)
+
+
+class GoalSeeker(Walker):
+    """Goes to goals, and else wanders."""
+
+    def act(self, sight, turn):
+        draws = self.draw(turn)[:, 0]
+        move, found = self.towards(sight, self.sees(sight, "goal"), draws)
+        return np.where(found, move, self.wander(sight, draws))
+
+
+def moves(things, heading=UP, worlds=200):
+    """Return the moves in many worlds that look alike: {(row, column): kind}."""
+    view = np.zeros((worlds, 3, 5, 5), np.uint8)
+    view[:, LABELS.index("walker"), 2, 2] = 1
+    for (row, column), kind in things.items():
+        view[:, LABELS.index(kind), row, column] = 1
+    player = GoalSeeker(SPEC, None, worlds, Stream(0, Purpose.PLAYER, 0))
+    player.memory["heading"][...] = heading
+    return player.act(Sight({"view": view}, np.ones(worlds, bool), None), 0)
+
+
+@pytest.mark.parametrize(
+    ("goal", "way"), [((0, 2), UP), ((2, 4), RIGHT), ((4, 2), DOWN), ((2, 0), LEFT)]
+)
+def test_walker_goes_straight_to_what_it_wants(goal, way):
+    assert set(moves({goal: "goal"})) == {way}
+
+
+def test_walker_goes_to_the_nearest():
+    assert set(moves({(0, 2): "goal", (3, 2): "goal"})) == {DOWN}
+
+
+def test_walker_takes_either_way_round_a_corner():
+    assert set(moves({(0, 4): "goal"})) == {UP, RIGHT}
+
+
+@pytest.mark.parametrize("thing", ["wall", "walker"])
+def test_walker_steps_aside_of_what_is_in_the_way_and_not_back(thing):
+    assert set(moves({(0, 2): "goal", (1, 2): thing})) == {RIGHT, LEFT}
+
+
+def test_walker_without_a_goal_mostly_goes_straight_on():
+    chosen = moves({}, heading=LEFT)
+
+    assert 0.85 < (chosen == LEFT).mean() < 1
+
+
+def test_walker_turns_at_a_wall():
+    assert set(moves({(1, 2): "wall"}, heading=UP)) == {RIGHT, DOWN, LEFT}
+
+
+def test_walker_that_is_walled_in_still_chooses():
+    around = {(1, 2): "wall", (2, 1): "wall", (3, 2): "wall", (2, 3): "wall"}
+
+    assert set(moves(around)) <= {UP, RIGHT, DOWN, LEFT}

@@ -1,0 +1,120 @@
+"""Schelling diagrams: what is measured, said and drawn, and the dilemmas of our games."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import rookery
+from rookery.errors import ConfigError
+
+QUICK = {"episodes": 24, "worlds": 24}
+
+
+@cache
+def diagram(game: str, cooperator: str, defector: str) -> rookery.Schelling:
+    return rookery.schelling(game, cooperator, defector, **QUICK)
+
+
+@pytest.fixture
+def prisoners() -> rookery.Schelling:
+    return rookery.schelling(
+        "iterated_prisoners_dilemma", "cooperator", "defector", episodes=2, turns=10
+    )
+
+
+def test_entries_are_counted_by_the_others_who_cooperate(prisoners):
+    entry = rookery.play("iterated_prisoners_dilemma", ["cooperator", "defector"], turns=10)
+    fooled, traitor = entry.returns[0]
+
+    assert prisoners.cooperating[0] == fooled
+    assert prisoners.defecting[1] == traitor
+    assert prisoners.cooperating.shape == prisoners.defecting.shape == (2,)
+
+
+def test_the_prisoners_dilemma_is_one_of_greed_and_fear(prisoners):
+    assert prisoners.is_dilemma
+    assert prisoners.greed
+    assert prisoners.fear
+    assert (prisoners.gain > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("cooperating", "defecting", "dilemma"),
+    [
+        ([0, 3], [1, 4], True),
+        ([2, 3], [1, 4], True),
+        ([0, 3], [1, 2], True),
+        ([2, 3], [1, 2], False),
+        ([0, 1], [1, 4], False),
+        ([3, 3], [1, 4], False),
+    ],
+    ids=["prisoners", "chicken", "stag hunt", "harmony", "nobody gains", "lonely is fine"],
+)
+def test_a_dilemma_needs_a_common_good_and_a_temptation(
+    prisoners, cooperating, defecting, dilemma
+):
+    found = replace(
+        prisoners, cooperating=np.array(cooperating), defecting=np.array(defecting)
+    )
+
+    assert found.is_dilemma is dilemma
+
+
+def test_diagram_prints_as_a_table(prisoners):
+    lines = str(prisoners).splitlines()
+
+    assert lines[0].split() == ["others", "cooperator", "defector"]
+    assert [line.split()[0] for line in lines[1:]] == ["0", "1"]
+
+
+def test_diagram_is_drawn_into_a_file(prisoners, tmp_path):
+    prisoners.draw(tmp_path / "diagram.png")
+
+    assert (tmp_path / "diagram.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_drawing_without_matplotlib_says_what_to_install(prisoners, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    with pytest.raises(ConfigError, match=r"need matplotlib: pip install 'rookery\[ana"):
+        prisoners.draw(tmp_path / "diagram.png")
+
+
+def test_the_same_seed_gives_the_same_diagram():
+    one, other = (
+        rookery.schelling("harvest", "sharer", "eater", episodes=4, turns=20, seed=3)
+        for _ in range(2)
+    )
+
+    assert np.array_equal(one.cooperating, other.cooperating)
+    assert np.array_equal(one.defecting, other.defecting)
+
+
+@pytest.mark.shows("H3")
+def test_cleanup_is_a_dilemma_of_greed():
+    found = diagram("cleanup", "cleaner", "eater")
+
+    assert found.is_dilemma
+    assert (found.gain[1:] > 5).all()  # whenever somebody else cleans, it pays not to
+    assert found.cooperating[-1] > 4 * found.defecting[0]
+
+
+def test_in_cleanup_everybody_is_better_off_with_every_cleaner_more():
+    found = diagram("cleanup", "cleaner", "eater")
+
+    assert (np.diff(found.cooperating) > 0).all()
+    assert (np.diff(found.defecting) > 0).all()
+
+
+@pytest.mark.shows("H3")
+def test_harvest_is_a_dilemma_of_greed_and_fear():
+    found = diagram("harvest", "sharer", "eater")
+
+    assert found.is_dilemma
+    assert (found.gain > 2).all()  # whatever others do, it pays to pick everything
+    assert found.cooperating[-1] > found.defecting[0] + 5
