@@ -69,9 +69,7 @@ def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) 
     rows, spec = life.rows, life.member.plan.spec
     worlds = rows.columns["age"].shape[1]
     plan = Rows.plan(spec, worlds, rows.slots, life.member.hidden)
-    block = Block.create(plan)
-    copy = Rows(block)
-    block.close()  # the rows hold on to the memory
+    copy = Rows(Block.private(plan))
     copy.raw(range(turns), rows.raw(range(turns)))
     change(copy.columns)
     for turn in range(turns):

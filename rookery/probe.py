@@ -78,9 +78,7 @@ def _lived(member: Member, seed: int, worlds: int) -> ReplayReader:
     spec, settings = member.plan.spec, member.plan.settings
     turns = TURNS + settings.n_step + settings.frames + settings.batch_size // worlds
     turns += settings.recurrent.sequence if member.hidden else 0
-    block = Block.create(Rows.plan(spec, worlds, turns, member.hidden))
-    rows = Rows(block)
-    block.close()  # the rows hold on to the memory
+    rows = Rows(Block.private(Rows.plan(spec, worlds, turns, member.hidden)))
     writer, random = ReplayWriter(rows), np.random.default_rng((seed, member.plan.number))
     always, never = np.ones(worlds, bool), np.zeros(worlds, bool)
     legal = np.ones((worlds, spec.num_actions), bool) if spec.masked else None

@@ -101,7 +101,7 @@ class TrainedPlayer(Player):
         use_one_thread()
         assert member.algorithm is not None
         self._frames = plan.settings.frames
-        self._rows = Rows(Block.create(Rows.plan(plan.spec, worlds, self._frames)))
+        self._rows = Rows(Block.private(Rows.plan(plan.spec, worlds, self._frames)))
         if member.hidden:
             self.memory["hidden"] = np.zeros((worlds, member.hidden), np.float32)
         self._writer = ReplayWriter(self._rows)

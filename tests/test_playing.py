@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import rookery
 from rookery.config.resolving import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
 from rookery.games import catalog
@@ -635,3 +637,16 @@ def test_recording_of_a_match_survives_the_disk(tmp_path: Path):
         np.array_equal(array, recording.arrays[name])
         for name, array in loaded.arrays.items()
     )
+
+
+@pytest.mark.shows("F5")
+def test_matches_of_trained_agents_leave_no_descriptor_behind(tmp_path):
+    settings = {"rounds": 1, "turns_per_round": 10, "worlds": 2, "turns": 5}
+    run = rookery.train("treasurehunt", run=tmp_path / "run", **settings)
+    rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
+    before = len(os.listdir("/proc/self/fd"))
+
+    for _ in range(3):
+        rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
+
+    assert len(os.listdir("/proc/self/fd")) == before

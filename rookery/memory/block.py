@@ -151,6 +151,11 @@ class Block:
         return cls(plan, descriptor)
 
     @classmethod
+    def private(cls, plan: Plan) -> Block:
+        """Return a block that no other process sees; it goes with its last array."""
+        return cls(plan, -1)
+
+    @classmethod
     def create_file(cls, plan: Plan, path: Path) -> Block:
         """Allocate a block as a new file on disk, all zeros."""
         path.parent.mkdir(parents=True, exist_ok=True)

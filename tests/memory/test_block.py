@@ -208,3 +208,13 @@ def test_more_than_the_machine_has_is_refused_before_it_is_tried(monkeypatch):
         Block.create(Plan({"rows": ((2 * pages,), np.uint8)}))
 
     assert tried == []
+
+
+def test_private_memory_takes_no_descriptor_and_is_written_like_any_other():
+    before = len(os.listdir("/proc/self/fd"))
+    block = Block.private(Plan({"numbers": ((3,), np.int64)}))
+    block["numbers"][:] = 7
+
+    assert block["numbers"].tolist() == [7, 7, 7]
+    assert len(os.listdir("/proc/self/fd")) == before
+    block.close()
