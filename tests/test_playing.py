@@ -641,7 +641,7 @@ def test_recording_of_a_match_survives_the_disk(tmp_path: Path):
 
 @pytest.mark.shows("F5")
 def test_matches_of_trained_agents_leave_no_descriptor_behind(tmp_path):
-    settings = {"rounds": 1, "turns_per_round": 10, "worlds": 2, "turns": 5}
+    settings = {"rounds": 1, "turns_per_round": 10, "worlds": 2, "game.turns": 5}
     run = rookery.train("treasurehunt", run=tmp_path / "run", **settings)
     rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
     before = len(os.listdir("/proc/self/fd"))
