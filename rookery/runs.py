@@ -1,6 +1,6 @@
 """A run is a folder: what it was asked to do, and what came of it.
 
-runs/<name>/config.toml  metrics.jsonl  episodes.jsonl  evaluations.jsonl
+runs/<name>/config.toml  metrics.jsonl  episodes.jsonl  evaluations.jsonl  probes.jsonl
             events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
             weights/round-<k>.safetensors  recordings/  replays/
 """
