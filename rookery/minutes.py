@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,13 @@ def write_episodes(log: RunLog, ids: Sequence[str], one: Round) -> None:
         log.scalars(one.number, {f"{i}/return": x for i, x in zip(ids, mean, strict=True)})
 
 
-def write_evaluations(log: RunLog, match: Mapping[str, Any]) -> None:
-    """Write down the evaluations of a border."""
+def write_evaluations(
+    log: RunLog, match: Mapping[str, Any], written: Collection[tuple[int, str]]
+) -> None:
+    """Write down the evaluations of a border, but those that have been."""
     for players, found in match["evaluations"].items():
+        if (match["round"], players) in written:
+            continue
         line = {"round": match["round"], "players": players, **found}
         log.line(EVALUATIONS, line)
         log.scalars(match["round"], {f"evaluation/{players}": found["mean"]})

@@ -24,7 +24,7 @@ from rookery.minutes import (
     write_figures,
     write_probe,
 )
-from rookery.monitoring.metrics import INEXACT, RunLog
+from rookery.monitoring.metrics import INEXACT, PROBES, RunLog
 from rookery.origins import origins_of
 from rookery.playing import agents_of
 from rookery.saving import differences, fitting, go_on_from_memory, restore
@@ -65,7 +65,8 @@ class Session:
         self.done = self.training.border or 0
         """The last round that is complete."""
         self._begun = self.done
-        self._evaluated = set(self.log.evaluated())
+        self._written = set(self.log.recorded_matches())
+        """Evaluations and probes that were written down before main was killed."""
 
     def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
         """Make everything that a run needs, or bring it back."""
@@ -155,8 +156,10 @@ class Session:
 
     def _forget_memory(self) -> None:
         """Remove the files of memory at once: half of them could not be gone on from."""
+        old = self.folder / f".{MEMORY}"
+        shutil.rmtree(old, ignore_errors=True)  # left by one that was killed here
         with suppress(OSError):
-            old = (self.folder / MEMORY).rename(self.folder / f".{MEMORY}")
+            (self.folder / MEMORY).rename(old)
             shutil.rmtree(old, ignore_errors=True)
 
     # Writing down.
@@ -177,18 +180,17 @@ class Session:
                 "closed as truncated, and the run is marked as not exact.",
             )
         ids = [member.id for member in self.training.members]
-        write_figures(self.log, ids, one)
         write_episodes(self.log, ids, one)
         self._record_matches(one.matches)
+        # Last: whoever goes on after a kill takes out what lies beyond the last round here.
+        write_figures(self.log, ids, one)
 
     def _record_matches(self, matches: Sequence[Mapping[str, Any]]) -> None:
         for match in matches:
-            if match["round"] in self._evaluated:
-                continue  # written down before main was killed
             if "unrecorded" in match:
                 self._attempt.note("recordings", match["unrecorded"])
-            write_evaluations(self.log, match)
-            if "probe" in match:
+            write_evaluations(self.log, match, self._written)
+            if "probe" in match and (match["round"], PROBES) not in self._written:
                 self._record_probe(match["round"], match["probe"])
 
     def _record_probe(self, number: int, found: Mapping[str, Any]) -> None:

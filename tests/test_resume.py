@@ -143,6 +143,55 @@ def test_with_memory_on_disk_a_run_goes_on_from_its_last_complete_round(
     assert not (run.path / "memory").exists()
 
 
+@pytest.mark.shows("F5")
+def test_what_one_that_was_killed_at_its_very_end_has_left_is_taken_out(
+    tmp_path: Path,
+) -> None:
+    settings = HUNT | {"storage": "disk"}
+    run = train(tmp_path / "run", "treasurehunt", settings)
+    (run.path / ".memory").mkdir()
+    (run.path / ".memory" / "words").touch()
+
+    go_on(run)
+
+    assert not [*run.path.glob("*memory")]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("metrics.jsonl", 5), ("episodes.jsonl", 6), ("evaluations.jsonl", 2)],
+)
+def test_main_killed_while_it_writes_a_line_writes_every_line_once(
+    name: str, line: int, unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    entry, config = configure("treasurehunt", settings=HUNT | {"storage": "disk"})
+    (tmp_path / "run").mkdir()
+    session = Session(entry, config, tmp_path / "run")
+    write, written = session.log.line, []
+
+    def write_until_killed(file: str, value: dict) -> None:
+        written.append(file)
+        if written.count(name) == line and file == name:
+            raise Killed
+        write(file, value)
+
+    session.log.line = write_until_killed
+    session._leave = lambda: session.training.close() or session._lock.close()
+    with pytest.raises(Killed):
+        session.run(lambda one: None)
+
+    go_on(run := Run(tmp_path / "run", "treasurehunt"))
+
+    for file in ("episodes.jsonl", "evaluations.jsonl"):
+        wanted = unbroken["prioritised"].path / file
+        assert (run.path / file).read_text() == wanted.read_text()
+    assert rounds_in(run, "metrics.jsonl") == list(range(1, 10))
+
+
 def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
     tmp_path: Path,
 ) -> None:

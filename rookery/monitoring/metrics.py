@@ -73,14 +73,12 @@ class RunLog:
         lines = read_lines(self._folder / METRICS)
         return _round(lines[-1]) if lines else 0
 
-    def evaluated(self) -> list[int]:
-        """Return the rounds whose evaluations and probes were written down."""
-        lines = [
-            line
-            for name in (EVALUATIONS, PROBES)
-            for line in read_lines(self._folder / name)
-        ]
-        return [_round(line) for line in lines]
+    def recorded_matches(self) -> list[tuple[int, str]]:
+        """Return the evaluations and probes that were written down: round, and of whom."""
+        lines = read_lines(self._folder / EVALUATIONS)
+        found = [(_round(line), str(line["players"])) for line in lines]
+        lines = read_lines(self._folder / PROBES)
+        return [*found, *((_round(line), PROBES) for line in lines)]
 
     def cut(self, border: int) -> None:
         """Take out what came after a border; the run goes on from there."""
