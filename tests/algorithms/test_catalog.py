@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+import rookery
+import rookery.algorithms as package
 from rookery.algorithms.base import Algorithm, Policy, Rule
 from rookery.algorithms.catalog import algorithms, find_algorithm
 from rookery.algorithms.dqn import DQN
@@ -58,3 +62,42 @@ def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
 def test_an_unknown_algorithm_is_refused_with_what_there_is(name, advice):
     with pytest.raises(ConfigError, match=f"unknown algorithm '{name}': {advice}"):
         find_algorithm(name)
+
+
+NEW = """
+from rookery.algorithms.base import Algorithm
+from rookery.algorithms.ppo import PpoPolicy, PpoRule
+
+
+class CalmRule(PpoRule):
+    pass
+
+
+CALM = Algorithm("calm", PpoPolicy, CalmRule)
+"""
+
+
+@pytest.fixture
+def _one_more_file(tmp_path, monkeypatch):
+    (tmp_path / "calm.py").write_text(NEW)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    algorithms.cache_clear()
+    yield
+    algorithms.cache_clear()
+    sys.modules.pop("rookery.algorithms.calm", None)
+
+
+@pytest.mark.usefixtures("_one_more_file")
+def test_a_new_algorithm_is_one_file_and_is_trained_by_its_name(tmp_path):
+    run = rookery.train(
+        "iterated_prisoners_dilemma",
+        run=tmp_path / "run",
+        workers=0,
+        rounds=2,
+        turns_per_round=5,
+        algorithm="calm",
+        game={"turns": 5},
+    )
+
+    assert {member.algorithm.name for member in run.members} == {"calm"}
+    assert (run.metrics()["updates"] > 0).any()
