@@ -151,7 +151,7 @@ def fuzz_commands(cases: int, seed: int, folder: Path) -> Found:
         except RookeryError:
             words = ["train", game, "--config", str(file), "--run", str(folder / "run")]
             command = [sys.executable, "-m", "rookery", *words]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
             lines = done.stderr.splitlines()
             found.refused += 1
             found.errors[f"exit code {done.returncode}"] += 1
