@@ -87,3 +87,30 @@ def test_values_and_gradients_are_the_same_bits_alone_and_in_company(agents, seq
         alone = gone_through(slice(agent, agent + 1))
         for mine, theirs in zip(alone, together, strict=True):
             assert torch.equal(mine[0], theirs[agent])
+
+
+def test_gradients_are_those_of_torchs_own_cell_row_by_row():
+    weights = {name: each.requires_grad_() for name, each in weights_of(2).items()}
+    seen, hidden = given(2, 3, 6)
+    seen.requires_grad_()
+    keep = torch.ones(2, 3, 6)
+    keep[0, 1, 4] = keep[1, 2, 0] = 0
+    wanted = torch.randn(2, 3, 6, WIDTH, generator=torch.Generator().manual_seed(3))
+
+    (Gru(INPUTS, WIDTH).unroll(weights, seen, hidden, keep) * wanted).sum().backward()
+
+    for agent in range(2):
+        cell, own = cell_of(weights, agent), seen[agent].detach().requires_grad_()
+        carried, total = hidden[agent], torch.zeros(())
+        for row in range(6):
+            carried = cell(own[:, row], carried * keep[agent, :, row, None])
+            total = total + (carried * wanted[agent, :, row]).sum()
+        total.backward()
+        torch.testing.assert_close(seen.grad[agent], own.grad, rtol=1e-4, atol=1e-4)
+        for name, mine in (("ih", SEEN), ("hh", CARRIED)):
+            found = weights[f"{mine}.weight"].grad[agent].T
+            expected = getattr(cell, f"weight_{name}").grad
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+            found = weights[f"{mine}.bias"].grad[agent, 0]
+            expected = getattr(cell, f"bias_{name}").grad
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
