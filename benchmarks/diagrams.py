@@ -14,6 +14,7 @@ from rookery.pictures import write_png
 GAMES = {
     "cleanup": ("cleaner", "eater", 42),
     "harvest": ("sharer", "eater", 14),
+    "staghunt": ("stag_hunter", "hare_hunter", 5),
 }
 """Cooperator, defector, and the turn that is shown."""
 

@@ -118,3 +118,28 @@ def test_harvest_is_a_dilemma_of_greed_and_fear():
     assert found.is_dilemma
     assert (found.gain > 2).all()  # whatever others do, it pays to pick everything
     assert found.cooperating[-1] > found.defecting[0] + 5
+
+
+@pytest.mark.shows("H3")
+@pytest.mark.parametrize("agents", [2, 4])
+def test_staghunt_is_a_dilemma_of_fear_alone(agents):
+    found = rookery.schelling(
+        "staghunt", "stag_hunter", "hare_hunter", agents=agents, **QUICK
+    )
+
+    assert found.is_dilemma
+    assert found.fear
+    assert (found.gain[1:] < 0).all()  # with one partner it pays to hunt the stag
+
+
+def test_the_more_risk_the_less_is_a_lone_stag_hunter_paid():
+    found = [
+        rookery.schelling(
+            "staghunt", "stag_hunter", "hare_hunter", episodes=8, turns=50, risk=risk
+        )
+        for risk in (0.0, 0.5, 2.0)
+    ]
+
+    lone = [one.cooperating[0] for one in found]
+    assert lone == sorted(lone, reverse=True)
+    assert lone[0] >= 0 > lone[1]

@@ -23,6 +23,7 @@ SHIPPED = {
     "iterated_chicken",
     "iterated_prisoners_dilemma",
     "iterated_stag_hunt",
+    "staghunt",
     "treasurehunt",
 }
 
