@@ -18,12 +18,14 @@ from rookery.players.base import Player, RandomPlayer
 
 SHIPPED = {
     "cleanup",
+    "gambling",
     "gathering",
     "harvest",
     "iterated_chicken",
     "iterated_prisoners_dilemma",
     "iterated_stag_hunt",
     "staghunt",
+    "tag",
     "treasurehunt",
 }
 
@@ -32,7 +34,7 @@ GRID_GAME = '''
 from rookery.games import gridworld as grid
 
 
-class Tag(grid.GridGame):
+class Chase(grid.GridGame):
     """Run after each other.
 
     This line is not for the list.
@@ -55,7 +57,7 @@ class Tag(grid.GridGame):
 
 
 def helper():
-    return Tag
+    return Chase
 
 
 SCORE = 7
@@ -79,7 +81,7 @@ class Stroll(grid.GridGame):
 
 @pytest.fixture
 def own_file(tmp_path: Path) -> Path:
-    path = tmp_path / "tag.py"
+    path = tmp_path / "chase.py"
     path.write_text(GRID_GAME)
     return path
 
@@ -108,6 +110,7 @@ def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 # Our own games.
 
 
+@pytest.mark.shows("H3")
 def test_every_shipped_game_is_found():
     assert set(catalog.entries_by_name()) >= SHIPPED
 
@@ -158,12 +161,13 @@ def test_random_is_among_the_players_of_every_game(name):
     assert all(issubclass(player, Player) for player in players.values())
 
 
+@pytest.mark.shows("H4")
 def test_new_game_is_one_new_file(new_game_files):
-    new_game_files("tag.py", GRID_GAME)
+    new_game_files("chase.py", GRID_GAME)
 
-    entry = catalog.find("tag")
+    entry = catalog.find("chase")
 
-    assert entry.name == "tag"
+    assert entry.name == "chase"
     assert entry.summary == "Run after each other."
 
 
@@ -211,7 +215,7 @@ def test_odd_name_is_answered_in_one_line(name):
 
 
 def test_grid_game_in_a_file_is_found_by_path(own_file):
-    path = f"{own_file}:Tag"
+    path = f"{own_file}:Chase"
 
     entry = catalog.find(path)
 
@@ -222,7 +226,7 @@ def test_grid_game_in_a_file_is_found_by_path(own_file):
 
 
 def test_grid_game_in_a_file_plays(own_file):
-    entry = catalog.find(f"{own_file}:Tag")
+    entry = catalog.find(f"{own_file}:Chase")
     game = entry.build(entry.settings(agents=1), 2, 0)
 
     game.begin_turn()
@@ -240,12 +244,12 @@ def test_path_without_a_name_says_how_to_write_it(own_file):
 
 def test_missing_file_is_told(tmp_path):
     with pytest.raises(ConfigError, match=r"There is no file .*nowhere\.py"):
-        catalog.find(f"{tmp_path}/nowhere.py:Tag")
+        catalog.find(f"{tmp_path}/nowhere.py:Chase")
 
 
 def test_misspelt_class_is_answered_with_the_nearest(own_file):
-    with pytest.raises(ConfigError, match=r"has no 'Tagg': did you mean 'Tag'\?"):
-        catalog.find(f"{own_file}:Tagg")
+    with pytest.raises(ConfigError, match=r"has no 'Chasee': did you mean 'Chase'\?"):
+        catalog.find(f"{own_file}:Chasee")
 
 
 @pytest.mark.parametrize(
