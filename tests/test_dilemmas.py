@@ -12,7 +12,7 @@ import pytest
 import rookery
 from rookery.errors import ConfigError
 
-QUICK = {"episodes": 24, "worlds": 24}
+QUICK = {"episodes": 16, "worlds": 16}
 
 
 @cache

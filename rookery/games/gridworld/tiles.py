@@ -30,7 +30,9 @@ AGENT_COLOURS: tuple[Colour, ...] = tuple(
 
 FLOOR_SHADES: tuple[Colour, Colour] = ((246, 239, 225), (241, 232, 215))
 
-TINTED = frozenset({"floor", "gem", "berry", "beam", "flag", "door", "bird", "block"})
+TINTED = frozenset(
+    {"floor", "gem", "berry", "beam", "flag", "door", "bird", "block", "deck"}
+)
 """What takes the colour it is given; everything else has its natural colour only."""
 
 _PAINTS: dict[str, Colour] = {
@@ -123,6 +125,9 @@ door 176 122 78
 block 150 146 152
   slab -.3: 4 5 28 28.4 6 ; slab 0: 4 4 28 26.4 6 ; line .4: 9 6.6 23 6.6 1.4
   outline -.5: .8 ; shadow ink: 16 28.4 12 2.2
+deck 150 146 152
+  slab -.4: 8 7 27 29 3 ; slab .8: 6.5 5 25.5 27 3 ; slab 0: 5 3 24 25 3
+  shape .7: 14.5 7 20 14 14.5 21 9 14 ; outline -.55: .8 ; shadow ink: 17 29 10 2
 block-up 150 146 152
   slab 0: 4 4 28 28 6 ; shape .75: 16 7.6 22 16.4 10 16.4 ; outline -.5: .8
 bird-up 36 86 184

@@ -20,7 +20,7 @@ UP, RIGHT, DOWN, LEFT = range(4)
 BLUE, ORANGE = AGENT_COLOURS[:2]
 PROMISED = (
     *("floor", "wall", "gem", "food", "bone", "apple", "berry", "tree", "water"),
-    *("dirt", "stag", "hare", "beam", "flag", "door", "bird", "block"),
+    *("dirt", "stag", "hare", "beam", "flag", "door", "bird", "block", "deck"),
 )
 WHOLE_SQUARE = ("floor", "wall", "water")
 # What a viewer without one kind of cone sees (Machado and others, 2009), linear RGB.
