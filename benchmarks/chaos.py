@@ -15,8 +15,8 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
-import statistics
 import struct
 import subprocess
 import sys
@@ -47,7 +47,6 @@ SETTINGS = {
     "restarts.silence": 2.0,
     "checkpoints.weights_every_rounds": 0,
 }
-KILL_EVERY = 10.0
 HANG_SECONDS = 400.0
 """A run that has not got on for this long hangs; a process may load for 300 s."""
 
@@ -73,7 +72,9 @@ class Account:
     digest: str = ""
     seconds: float = 0.0
     gone_seconds: float = 0.0
-    """The longest that a process outlived main."""
+    """The longest time from killing main until all its processes were gone."""
+    left_in_shm: int = 0
+    """Times that something was left in /dev/shm."""
 
 
 def rookery(*words: object) -> list[str]:
@@ -175,29 +176,44 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def kill_main(folder: Path, rounds: int, mains: int, seed: int) -> Account:
+def kill_main(folder: Path, rounds: int, mains: int, seed: int, **more: Any) -> Account:
     """Train a run whose main is killed again and again, and which is resumed each time."""
     chance, account, began = random.Random(seed), Account(), time.monotonic()
-    command = training(folder, rounds, storage="disk")
+    shared = sorted(os.listdir("/dev/shm"))
     while account.kills < mains:
-        process = start(command)
-        time.sleep(chance.uniform(0.5, 12.0))
-        roles = living(folder)
+        process = start(next_command(folder, rounds, **more))
+        # Half of the kills strike before rounds are played.
+        time.sleep(chance.uniform(0.1, 3.0) if chance.random() < 0.5 else 3.0)
+        others = children_of(process.pid)
         if process.poll() is None:
-            group = chance.random() < 0.3
-            (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
+            (os.killpg if chance.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
             account.kills += 1
         killed = time.monotonic()
         process.wait()
-        account.hangs += sum(not gone(pid) for pid in roles.values())
+        account.hangs += sum(not gone(pid) for pid in others)
         account.gone_seconds = max(account.gone_seconds, time.monotonic() - killed)
-        if (folder / "config.toml").exists():
-            command = rookery("resume", folder)
-        else:  # killed before there was a run: begin again
-            subprocess.run(["rm", "-rf", str(folder)], check=True)
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        account.left_in_shm += sorted(os.listdir("/dev/shm")) != shared
+    subprocess.run(next_command(folder, rounds, **more), capture_output=True)
     account.seconds = time.monotonic() - began
     return audited(folder, rounds, account)
+
+
+def next_command(folder: Path, rounds: int, **more: Any) -> list[str]:
+    """Return what goes on with a run; it begins again if there is nothing to go on from."""
+    kept = (folder / "memory").exists() or any(folder.glob("checkpoints/ckpt-*"))
+    if kept and (folder / "config.toml").exists():
+        return rookery("resume", folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return training(folder, rounds, **more)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started, as the system knows them."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(word) for word in text.split()]
 
 
 def gone(pid: int, seconds: float = 1.0) -> bool:
@@ -241,48 +257,6 @@ def audit_rows(file: dict[str, Any], turns: int, account: Account) -> None:
         account.torn += zlib.crc32(row[12:].data) != checksum
 
 
-def pace(
-    folder: Path, seconds: float, every: float, seed: int
-) -> tuple[float, list[float]]:
-    """Return rounds per second while a process is killed every so often.
-
-    Also how long it took each time until everybody had finished a round again: at most two
-    rounds can be finished without who was killed.
-    """
-    chance, back = random.Random(seed), list[float]()
-    process = start(training(folder, 1_000_000))
-    while len(rounds_of(folder)) < 20:
-        time.sleep(0.05)
-    first, began = len(rounds_of(folder)), time.monotonic()
-    due = began + every
-    while (now := time.monotonic()) < began + seconds:
-        if now >= due:
-            send(chance.choice(list(living(folder).values())), signal.SIGKILL)
-            killed, count = time.monotonic(), len(rounds_of(folder))
-            while len(rounds_of(folder)) < count + 3:
-                time.sleep(0.02)
-            back.append(time.monotonic() - killed)
-            due = killed + every
-        time.sleep(0.02)
-    rate = (len(rounds_of(folder)) - first) / (time.monotonic() - began)
-    process.send_signal(signal.SIGTERM)
-    process.wait()
-    return rate, back
-
-
-def measure_pace(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
-    """Compare a run whose processes are killed with one that is left alone."""
-    alone, _ = pace(folder / "calm", seconds, float("inf"), seed)
-    disturbed, back = pace(folder / "disturbed", seconds, KILL_EVERY, seed)
-    return {
-        "rounds/s alone": alone,
-        "rounds/s with kills": disturbed,
-        "share": disturbed / alone,
-        "median seconds until all work again": statistics.median(back),
-        "kills": len(back),
-    }
-
-
 def report(console: Console, accounts: dict[str, Account], wanted: str) -> bool:
     """Print what happened; return whether nothing was lost."""
     table = Table(box=None, header_style="bold")
@@ -299,7 +273,7 @@ def report(console: Console, accounts: dict[str, Account], wanted: str) -> bool:
     return all(
         one.digest == wanted
         and one.verified
-        and not (one.hangs or one.doubled or one.missing or one.torn)
+        and not (one.hangs or one.doubled or one.missing or one.torn or one.left_in_shm)
         for one in accounts.values()
     )
 
@@ -312,7 +286,6 @@ def main() -> None:
     parser.add_argument("--stops", type=int, default=100)
     parser.add_argument("--mains", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=2500)
-    parser.add_argument("--pace", type=float, default=0, help="seconds; 0: not measured")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -326,14 +299,16 @@ def main() -> None:
             about = (asked.rounds, wanted, asked.seed)
             accounts["actor and workers"] = torment(folder / "tormented", *about)
         if asked.mains:
-            about = (asked.rounds, asked.mains, asked.seed)
-            accounts["main"] = kill_main(folder / "resumed", *about)
-        paces = measure_pace(folder, asked.pace, asked.seed) if asked.pace else {}
-    for name, value in paces.items():
-        print(f"{name}: {value:.2f}")
+            for storage in ("disk", "memory"):
+                accounts[f"main, storage={storage}"] = kill_main(
+                    folder / storage,
+                    asked.rounds,
+                    -(-asked.mains // 2),
+                    asked.seed,
+                    **{"storage": storage, "checkpoints.every_rounds": 5},
+                )
     fine = report(Console(), accounts, alone.digest)
     found = {"wanted": alone.digest, "runs": {k: vars(v) for k, v in accounts.items()}}
-    found["pace"] = paces
     asked.out.write_text(json.dumps(found, indent=2))
     sys.exit(0 if fine else 1)
 

@@ -29,7 +29,7 @@ from rookery.origins import origins_of
 from rookery.playing import agents_of
 from rookery.saving import differences, fitting, go_on_from_memory, restore
 from rookery.stopping import StopFlag, Stopped
-from rookery.training import MEMORY, Round, Training
+from rookery.training import MEMORY, NEW_MEMORY, Round, Training
 
 ALARMS = ("stalled", INEXACT)
 """Events that a person should hear of at once."""
@@ -76,14 +76,17 @@ class Session:
         self.training = Training(entry, config, origins, stop, folder, self._tell)
         self._keeper = Keeper(folder, self.training, self.log, self._attempt)
         try:
+            if in_files:
+                self._go_on_from_memory()
+            elif resume:
+                self._go_on_from_checkpoint()
+            if (folder / NEW_MEMORY).exists():
+                (folder / NEW_MEMORY).rename(folder / MEMORY)
             if not resume:
                 write_config(config, folder / "config.toml")
-            elif in_files:
-                self._go_on_from_memory()
-            else:
-                self._go_on_from_checkpoint()
         except BaseException as error:
             self.training.close()
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
             if not in_files:
                 self._forget_memory()
             if isinstance(error, OSError):

@@ -10,6 +10,7 @@ border k - 1, and round k is played with exactly version k - 1.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ from rookery.weights import Published
 
 MEMORY = "memory"
 """The folder of a run in which its memory lies with storage=disk."""
+NEW_MEMORY = ".memory-new"
+"""Its name as long as it holds nothing that could be gone on from."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +123,7 @@ class Training:
         )
         can_change = config.workers == "auto" and game.can_snapshot
         game.close()
-        on_disk = folder / MEMORY if folder and config.storage == "disk" else None
-        if on_disk is not None and on_disk.exists():
-            self.arena.reopen(on_disk)
-        else:
-            self.arena.allocate(on_disk)
+        self._get_memory(folder if config.storage == "disk" else None)
         self.borders = borders_of(self.brief, self.members, self.arena)
         self.parts = Parts(
             entry,
@@ -141,6 +140,16 @@ class Training:
         """Evaluations and recordings that main has been told of."""
         self.border: int | None = None
         """Where it goes on from; None if it starts anew."""
+
+    def _get_memory(self, folder: Path | None) -> None:
+        """Get new memory, or what an earlier process has left in a run's folder."""
+        if folder is not None and (folder / MEMORY).exists():
+            self.arena.reopen(folder / MEMORY)
+        elif folder is not None:
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
+            self.arena.allocate(folder / NEW_MEMORY)
+        else:
+            self.arena.allocate()
 
     def go_on_from(self, border: int, matches: int) -> None:
         """Go on from a border whose states, rows and snapshot are in memory."""

@@ -44,8 +44,10 @@ def test_forty_kills_of_actor_and_workers_change_not_one_bit(tmp_path: Path) -> 
 def test_a_run_whose_main_is_killed_and_resumed_ends_with_the_same_bits(
     tmp_path: Path,
 ) -> None:
-    found, code = chaos(tmp_path, kills=0, stops=0, mains=3, rounds=40)
+    found, code = chaos(tmp_path, kills=0, stops=0, mains=4, rounds=40)
 
-    (account,) = found["runs"].values()
-    assert account["digest"] == found["wanted"]
+    assert list(found["runs"]) == ["main, storage=disk", "main, storage=memory"]
+    for account in found["runs"].values():
+        assert account["kills"] == 2
+        assert account["digest"] == found["wanted"]
     assert code == 0
