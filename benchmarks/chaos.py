@@ -165,7 +165,7 @@ def torment(folder: Path, rounds: int, asked: Account, seed: int) -> Account:
             break
         # Before the first round, deaths are a reason to go on in one process. Later, it is
         # mostly processes at work that are killed, and now and then some that are starting.
-        if now and (got_on or chance.random() < 0.1):
+        if now and (got_on or chance.random() < 0.02):
             disturb(folder, chance, account, asked, stopped)
     account.seconds = time.monotonic() - began
     return audited(folder, rounds, account)
