@@ -10,18 +10,14 @@ not run again: stop it at any time and go on later.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from batch import carry_out, rookery, words_of
 from rich.console import Console
 from rich.table import Table
 
@@ -72,60 +68,31 @@ CASES = {
 ALGORITHMS: dict[tuple[str, str], dict[str, Any]] = {}
 
 
-def words_of(case: str, algorithm: str, seed: int) -> list[str]:
-    """Return the settings of a run as the command line takes them."""
+def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
+    """Train and evaluate one run; return what came of it."""
     about = CASES[case]
     rounds = about.turns // (COMMON["worlds"] * COMMON["turns_per_round"])
     chosen = ALGORITHMS.get((case, algorithm), {})
     settings = {**COMMON, **about.settings, **chosen, "rounds": rounds, "seed": seed}
-    return [f"algorithm={algorithm}", *(f"{k}={v}" for k, v in settings.items())]
-
-
-def rookery(*words: object) -> dict[str, Any]:
-    """Run a command of ours, and return what it prints."""
-    command = [sys.executable, "-m", "rookery", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
-    """Train and evaluate one run; return what came of it."""
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name) / "run", time.monotonic()
-        words = words_of(case, algorithm, seed)
-        rookery("train", CASES[case].game, *words, "--run", folder)
+        words = words_of({"algorithm": algorithm, **settings})
+        rookery("train", about.game, *words, "--run", folder)
         seconds = time.monotonic() - started
         found = rookery("evaluate", folder, f"evaluate.episodes={EPISODES}")
-    score = score_of(case, found["players"]["trained"]["agents"])
-    chance = score_of(case, found["players"]["random"]["agents"])
-    about = {"case": case, "algorithm": algorithm, "seed": seed, "score": score}
-    rate = CASES[case].turns / seconds
-    return about | {"random": chance, "seconds": seconds, "turns/s": rate}
+    players = found["players"]
+    return {
+        "score": score_of(case, players["trained"]["agents"]),
+        "random": score_of(case, players["random"]["agents"]),
+        "seconds": seconds,
+        "turns/s": about.turns / seconds,
+    }
 
 
 def score_of(case: str, agents: dict[str, float]) -> float:
     """Return a score in the unit in which it was published."""
     values = list(agents.values())
     return float(np.sum(values) if case == "foraging" else np.mean(values))
-
-
-def known(path: Path) -> list[dict[str, Any]]:
-    """Return the runs that are finished."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def left(asked: argparse.Namespace, path: Path) -> Iterator[tuple[str, str, int]]:
-    """Return the runs that are still to be made, one seed of each first."""
-    have = {(one["case"], one["algorithm"], one["seed"]) for one in known(path)}
-    for seed in range(asked.seeds):
-        for case in asked.games.split(","):
-            for algorithm in asked.algorithms.split(","):
-                if (case, algorithm, seed) not in have:
-                    yield case, algorithm, seed
 
 
 def report(console: Console, runs: list[dict[str, Any]]) -> None:
@@ -161,14 +128,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=2)
     asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    path, console = asked.out / "runs.jsonl", Console()
-    with ThreadPoolExecutor(asked.at_once) as pool:
-        for found in pool.map(lambda about: run(*about), list(left(asked, path))):
-            with path.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-            console.print(found)
-    report(console, known(path))
+    jobs = [
+        (case, algorithm, seed)
+        for seed in range(asked.seeds)
+        for case in asked.games.split(",")
+        for algorithm in asked.algorithms.split(",")
+    ]
+    names = ("case", "algorithm", "seed")
+    runs = carry_out(jobs, names, run, asked.out / "runs.jsonl", asked.at_once)
+    report(Console(), runs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,66 @@
+"""Batches of runs: what is finished is kept, and measures count what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+Load = Callable[[str], ModuleType]
+
+
+@pytest.fixture(autouse=True)
+def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts import each other from their own folder."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+
+
+def test_what_is_finished_is_not_made_again(load: Load, tmp_path: Path) -> None:
+    batch, made = load("batch"), []
+
+    def run(part: str, seed: int) -> dict[str, Any]:
+        made.append((part, seed))
+        return {"score": seed * 10}
+
+    path = tmp_path / "results" / "runs.jsonl"
+    for seeds in (1, 2):
+        jobs = [("a", seed) for seed in range(seeds)]
+        found = batch.carry_out(jobs, ("part", "seed"), run, path, 1)
+
+    assert made == [("a", 0), ("a", 1)]
+    assert found == [
+        {"part": "a", "seed": 0, "score": 0},
+        {"part": "a", "seed": 1, "score": 10},
+    ]
+
+
+EPISODES = [
+    {
+        "turns": 50,
+        "returns": {"0": 3.0, "1": 1.0},
+        "counts": {"stags": {"0": 1, "1": 1}, "hares": {"0": 2, "1": 0}},
+    },
+    {
+        "turns": 50,
+        "returns": {"0": 0.0, "1": 2.0},
+        "counts": {"stags": {"0": 1, "1": 1}, "hares": {"0": 2, "1": 2}},
+    },
+]
+
+
+def test_measures_of_sweeps_count_agents_and_turns(load: Load) -> None:
+    sweeps = load("literature")
+
+    assert sweeps.per_turn(EPISODES, "hares") == pytest.approx(3.0)
+    assert sweeps.both(EPISODES) == pytest.approx(3.0)
+    assert sweeps.share_of_stags(EPISODES) == pytest.approx(0.4)
+
+
+def test_published_scores_are_in_the_unit_they_were_published_in(load: Load) -> None:
+    published = load("published")
+
+    assert published.score_of("foraging", {"0": 0.4, "1": 0.5}) == pytest.approx(0.9)
+    assert published.score_of("spread", {"a": -9.0, "b": -12.0}) == pytest.approx(-10.5)
