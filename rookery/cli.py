@@ -37,6 +37,7 @@ from rookery.errors import ConfigError, RookeryError, nearest
 from rookery.folders import is_run, new_run
 from rookery.games.catalog import entries_by_name
 from rookery.games.checks import check_game
+from rookery.monitoring.health import health_of, last_round
 from rookery.playing import agents_of, lineup, play_match
 
 app = typer.Typer(
@@ -200,6 +201,20 @@ def export(
     """Write one trained agent to a file, to be used in another run."""
     code = (named_game, named_algorithms or [])
     _commands().export(run, agent, file, weights_only, with_replay, *code)
+
+
+@app.command()
+def health(run: RunFolder, as_json: AsJson = False) -> None:
+    """Show how every process of a run is right now."""
+    if not is_run(run):
+        raise ConfigError(f"{run} is no run: it has no config.toml.")
+    found = health_of(run)
+    number, seconds = last_round(run)
+    if as_json:
+        processes = [one.to_json() for one in found]
+        _print_json({"processes": processes, "round": number, "seconds": seconds})
+    else:
+        views.print_health(out, found, number, seconds)
 
 
 studying.add_to(app)

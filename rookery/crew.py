@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from rookery.borders import Borders
 from rookery.briefs import Brief
@@ -48,12 +49,21 @@ class Crew:
         restarts = brief.config.restarts
         limits = Limits(restarts.limit, restarts.silence)
         about = {role: self._in_words(role) for role in self.hosted}
+
+        def tell_with_agents(event: str, role: str, **more: Any) -> str | None:
+            agents = {"agents": self._agents(role)} if role in self.hosted else {}
+            return tell(event, role, **agents, **more)
+
         self.supervisor = Supervisor(
-            self._launch, arena.words, progress, limits, tell, about
+            self._launch, arena.words, progress, limits, tell_with_agents, about
         )
 
+    def _agents(self, role: str) -> list[str]:
+        """Return the ids of the agents that a worker hosts."""
+        return [self._members[i].id for i in self.hosted.get(role, ())]
+
     def _in_words(self, role: str) -> str:
-        agents = [self._members[i].id for i in self.hosted[role]]
+        agents = self._agents(role)
         return f"{role} (agent{'s' if len(agents) > 1 else ''} {', '.join(agents)})"
 
     def start(self) -> None:
@@ -105,8 +115,7 @@ class Crew:
 
     def _launch(self, role: str) -> Child:
         brief = replace(self._brief, role=role, hosted=self.hosted.get(role, ()))
-        agents = [self._members[i].id for i in brief.hosted]
-        memory = self._arena.describe(None if role == ACTOR else agents)
+        memory = self._arena.describe(None if role == ACTOR else self._agents(role))
         return start(role, brief.to_json(), memory)
 
 

@@ -24,8 +24,17 @@ from rookery.config.run import Config
 from rookery.games.catalog import Entry
 from rookery.games.checks import Finding
 from rookery.games.gridworld import GridEngine
+from rookery.monitoring.health import Health
 from rookery.playing import Match
 from rookery.specs import AgentSpec
+
+STATE_COLOURS = {
+    "loading": "yellow",
+    "working": "green",
+    "stopped": "red",
+    "dead": "red",
+    "ended": "dim",
+}
 
 MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}
 
@@ -166,6 +175,24 @@ def print_report(console: Console, report: Report) -> None:
         console.print(ratios)
         console.print()
     console.print(figures)
+
+
+def print_health(
+    console: Console, processes: Sequence[Health], number: int, seconds: float
+) -> None:
+    """Print how every process of a run is."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("process", "id", "attempt", "state", "processor", "memory", "agents"):
+        right = name in ("id", "attempt", "processor", "memory")
+        table.add_column(name, justify="right" if right else "left")
+    for one in processes:
+        state = f"[{STATE_COLOURS[one.state]}]{one.state}[/]"
+        used = (f"{one.processor:.0%}", f"{one.mebibytes:,.0f} MiB")
+        agents = ", ".join(one.agents)
+        table.add_row(one.role, str(one.pid), str(one.attempt), state, *used, agents)
+    console.print(table)
+    when = f", written down {seconds:.0f} s ago" if number else ""
+    console.print(f"round {number}{when}", highlight=False)
 
 
 @contextmanager
