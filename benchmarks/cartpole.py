@@ -44,6 +44,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dqn, retrace": {**VALUES, "dqn.retrace": 0.9, "n_step": 5},
     "ppo": POLICIES,
     "vtrace": POLICIES,
+    "recurrent_dqn": {**VALUES, "updates_per_round": 32, "batch_size": 16},
+    "recurrent_ppo": POLICIES,
 }
 """By name; the first word is the algorithm."""
 
