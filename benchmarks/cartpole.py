@@ -1,6 +1,6 @@
 """Whether every algorithm learns to balance four poles at once, over five seeds.
 
-    python benchmarks/cartpole.py [--seeds 5] [--algorithms dqn,ppo] [--out cartpole.json]
+    python benchmarks/cartpole.py [--seeds 5] [--algorithms "dqn;ppo"] [--out cartpole.json]
 
 `gymnasium:CartPole-v1 game.copies=4`: four agents, each with a pole of its own. An agent's
 score is its mean return over 20 greedy episodes; 500 is the most there is, and 475 is what
@@ -24,26 +24,33 @@ COPIES, EPISODES, SOLVED = 4, 20, 475.0
 EVALUATION_SEED = 1_000_003
 COMMON: dict[str, Any] = {
     "worlds": 8,
-    "turns_per_round": 64,
+    "turns_per_round": 32,
     "frames": 1,
     "network.width": 64,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "game.copies": COPIES,
     "workers": 0,
 }
 VALUES: dict[str, Any] = {
-    "rounds": 150,
-    "updates_per_round": 64,
-    "epsilon.steps": 8_000,
+    "rounds": 250,
+    "updates_per_round": 40,
+    "epsilon.steps": 3_000,
     "epsilon.end": 0.05,
+    "target.rate": 0.02,
+    "replay.warmup": 200,
 }
-POLICIES: dict[str, Any] = {"rounds": 300}
+POLICIES: dict[str, Any] = {"rounds": 500}
 SETTINGS: dict[str, dict[str, Any]] = {
     "iqn": VALUES,
     "dqn": VALUES,
     "dqn, retrace": {**VALUES, "dqn.retrace": 0.9, "n_step": 5},
     "ppo": POLICIES,
-    "vtrace": POLICIES,
+    "vtrace": {
+        **POLICIES,
+        "learning_rate": 1e-3,
+        "reward.scale": 0.1,
+        "vtrace.passes": 2,
+    },
     "recurrent_dqn": {**VALUES, "updates_per_round": 32, "batch_size": 16},
     "recurrent_ppo": POLICIES,
 }
