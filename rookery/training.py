@@ -162,8 +162,10 @@ class Training:
         if self.border is None:
             self.publish_first()
         workers = self.config.workers
-        self.engine.start(0 if workers == "auto" else workers)
-        for number in range((self.border or 0) + 1, self.config.rounds + 1):
+        left = range((self.border or 0) + 1, self.config.rounds + 1)
+        # Nobody is started for the matches of the last border alone.
+        self.engine.start(0 if workers == "auto" or not left else workers)
+        for number in left:
             started = time.perf_counter()
             self.borders.open(number - 1)
             try:
@@ -198,8 +200,6 @@ class Training:
         found = [reports.read(number) for number in range(self.matches + 1, newest + 1)]
         self.matches = newest
         return found
-
-    # States.
 
     def publish_first(self) -> None:
         """Publish version 0 of every state: the agent's own, or one trained elsewhere."""

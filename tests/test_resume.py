@@ -289,6 +289,17 @@ def test_a_finished_run_has_nothing_left_to_do(unbroken: dict[str, Run]) -> None
     assert unbroken["mixed"].digest() == before
 
 
+def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "treasurehunt", HUNT | {"rounds": 2})
+
+    session = go_on(run, words=("workers=2",))
+
+    assert session.done == 2
+    events = (run.path / "events.jsonl").read_text()
+    assert "worker" not in events
+    assert rounds_in(run, "evaluations.jsonl") == [2, 2]
+
+
 def test_the_library_resumes_too(stopped: Run, unbroken: dict[str, Run]) -> None:
     run = rookery.resume(stopped.path)
 
