@@ -104,7 +104,7 @@ class Crew:
 
     def finish(self) -> None:
         """Wait until the actor has played the last matches and left."""
-        while ACTOR in self.supervisor.processes():
+        while not self.supervisor.has_ended(ACTOR):
             self._stop.check()
             self.supervisor.watch()
             time.sleep(LOOK_SECONDS)

@@ -202,6 +202,10 @@ class Supervisor:
         """Return the living processes, role to id."""
         return {role: child.pid for role, child in self._children.items()}
 
+    def has_ended(self, role: str) -> bool:
+        """Whether a process has done all there was to do; one that died has not."""
+        return role not in self._children and role not in self._due
+
     def close(self) -> None:
         """End everybody who is left."""
         for child in self._children.values():

@@ -216,6 +216,42 @@ def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_wh
     assert newest_whole(session.folder / "checkpoints").manifest["round"] >= 2
 
 
+FRAIL = """
+import os, signal
+from pathlib import Path
+from rookery.games import gridworld as grid
+
+class Frail(grid.GridGame):
+    map = "PPP..."
+    rounds = 0
+
+    def declare(self):
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+
+    def begin_round(self, number):
+        self.rounds += 1
+        trap = Path(__file__).with_name("trap")
+        if number == 3 and self.rounds == 1 and trap.exists():  # in the last match
+            trap.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.shows("B2")
+def test_an_actor_killed_in_the_last_match_plays_it_again(tmp_path: Path) -> None:
+    (tmp_path / "frail.py").write_text(FRAIL)
+    (tmp_path / "trap").touch()
+    settings = {**SMALL, "rounds": 3, "game.turns": 5, "evaluate.every_rounds": 3}
+    game = f"{tmp_path / 'frail.py'}:Frail"
+
+    session = session_of(game, tmp_path / "run", **settings, workers=1)
+    session.run(lambda one: None)
+
+    assert not (tmp_path / "trap").exists()
+    lines = (session.folder / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in lines] == [3, 3]
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_game_that_cannot_be_brought_back_begins_anew_and_the_run_is_marked(
     workers: int, traps: Path, tmp_path: Path
