@@ -80,6 +80,9 @@ class Session:
                 self._go_on_from_memory()
             elif resume:
                 self._go_on_from_checkpoint()
+            else:  # before there is anything to resume: origins are not read again
+                self.training.publish_first()
+                self.training.go_on_from(0, 0)
             if (folder / NEW_MEMORY).exists():
                 (folder / NEW_MEMORY).rename(folder / MEMORY)
             if not resume:

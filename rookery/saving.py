@@ -171,12 +171,9 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
     The last rounds may be complete without having been written down: their reports are
     still there.
     """
-    learning = [member for member in training.members if member.learns]
-    begun = all(training.arena.states(member.id).version >= 0 for member in learning)
-    if begun:
-        # The last one may not have been written down; main knows those that were.
-        matches = max(0, training.arena.words.load(MATCHES) - 1)
-        training.go_on_from(recorded, matches)
+    # The last one may not have been written down; main knows those that were.
+    matches = max(0, training.arena.words.load(MATCHES) - 1)
+    training.go_on_from(recorded, matches)
 
 
 def differences(manifest: Mapping[str, Any]) -> list[str]:

@@ -156,6 +156,23 @@ def test_a_run_with_a_replay_brought_along_ends_with_the_same_bits_when_resumed(
     assert without.digest()["agents"]["0"] != whole.digest()["agents"]["0"]
 
 
+def test_a_run_killed_before_its_first_round_still_starts_from_where_it_was_to(
+    run: rookery.Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(run, "1", file, weights_only=False, with_replay=True)
+    agents = {"0": {"from": str(file)}, "2": {"from": str(file), "learning": False}}
+    settings = {**QUICK, "agents": agents}
+    whole = rookery.train("treasurehunt", run=tmp_path / "whole", **settings)
+    session = session_of("treasurehunt", tmp_path / "broken", **settings, storage="disk")
+    session.training.close()  # as if it had been killed
+    session._lock.close()
+
+    broken = rookery.resume(tmp_path / "broken")
+
+    assert broken.digest() == whole.digest()
+
+
 def test_a_replay_of_another_number_of_worlds_is_refused(
     run: rookery.Run, tmp_path: Path
 ) -> None:
