@@ -24,7 +24,7 @@ from rookery.minutes import (
     write_figures,
     write_probe,
 )
-from rookery.monitoring.metrics import INEXACT, PROBES, RunLog
+from rookery.monitoring.metrics import INEXACT, PROBE, PROBES, RunLog
 from rookery.origins import origins_of
 from rookery.playing import agents_of
 from rookery.saving import differences, fitting, go_on_from_memory, restore
@@ -201,8 +201,10 @@ class Session:
 
     def _record_probe(self, number: int, found: Mapping[str, Any]) -> None:
         """Write down what a probe found; if it failed, say so, and train on."""
+        if "figures" not in found and (number, PROBE) in self._written:
+            return
         if "figures" not in found:
-            self._tell("failure", "probe", attempt=number, **found)
+            self._tell("failure", PROBE, attempt=number, **found)
             self.say(f"warning: {found['line']} Training goes on; see failures/.")
             return
         write_probe(self.log, number, found["figures"])

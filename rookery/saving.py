@@ -171,9 +171,9 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
     The last rounds may be complete without having been written down: their reports are
     still there.
     """
-    # The last one may not have been written down; main knows those that were.
-    matches = max(0, training.arena.words.load(MATCHES) - 1)
-    training.go_on_from(recorded, matches)
+    # The last ones may not have been written down; main knows those that were.
+    kept = training.arena.match_reports().count
+    training.go_on_from(recorded, max(0, training.arena.words.load(MATCHES) - kept))
 
 
 def differences(manifest: Mapping[str, Any]) -> list[str]:

@@ -197,9 +197,9 @@ class Training:
     def new_matches(self) -> list[dict[str, Any]]:
         """Return what the actor reported of matches since the last time."""
         newest, reports = self.arena.words.load(MATCHES), self.arena.match_reports()
-        found = [reports.read(number) for number in range(self.matches + 1, newest + 1)]
+        new = range(self.matches + 1, newest + 1)
         self.matches = newest
-        return found
+        return [reports.read(number) for number in new if reports.is_there(number)]
 
     def publish_first(self) -> None:
         """Publish version 0 of every state: the agent's own, or one trained elsewhere."""

@@ -289,6 +289,42 @@ def test_a_finished_run_has_nothing_left_to_do(unbroken: dict[str, Run]) -> None
     assert unbroken["mixed"].digest() == before
 
 
+def test_who_is_killed_twice_after_memory_was_deleted_goes_on_both_times(
+    unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    settings = HUNT | {"storage": "disk"}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=5)
+    shutil.rmtree(run.path / "memory")
+    session = Session(run.entry, run.config, run.path, resume=True)
+    session.training.close()  # as if it had been killed
+    session._lock.close()
+
+    go_on(run)
+
+    assert run.digest() == unbroken["prioritised"].digest()
+    assert rounds_in(run, "evaluations.jsonl") == [2, 2, 4, 4, 6, 6, 8, 8]
+
+
+def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path) -> None:
+    settings = HUNT | {"rounds": 3, "evaluate.every_rounds": 1, "storage": "disk"}
+    entry, config = configure("treasurehunt", settings=settings)
+    (tmp_path / "run").mkdir()
+    session = Session(entry, config, tmp_path / "run")
+    # Main has recorded round 1, lets the others go on to the end, and is killed.
+    training = session.training
+    training.engine.start(0)
+    for number in (1, 2, 3):
+        training.borders.open(min(1, number - 1))
+        training.engine.advance(number)
+    training.engine.finish()
+    training.close()
+    session._lock.close()
+
+    go_on(run := Run(tmp_path / "run"))
+
+    assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3]
+
+
 def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:
     run = train(tmp_path / "run", "treasurehunt", HUNT | {"rounds": 2})
 

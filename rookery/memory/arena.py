@@ -85,7 +85,8 @@ class Arena:
         plans: dict[str, Plan] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
-        told = dict.fromkeys(("actor", "matches"), (reports, report_bytes))
+        # Matches of the border before, and at the end also those of the last one.
+        told = {"actor": (reports, report_bytes), "matches": (reports + 1, report_bytes)}
         for agent in agents:
             names.append(first_row(agent.spec.id))
             plans[f"rows {agent.spec.id}"] = Rows.plan(

@@ -56,6 +56,15 @@ class Reports:
         slot[:LENGTH].view(np.int64)[0] = len(data)
         slot[LENGTH : LENGTH + len(data)] = np.frombuffer(data, np.uint8)
 
+    @property
+    def count(self) -> int:
+        """How many of the newest are kept."""
+        return len(self._slots)
+
+    def is_there(self, number: int) -> bool:
+        """Whether its slot was ever written; not in memory made for a resumed run."""
+        return bool(self._slots[number % len(self._slots)][:LENGTH].any())
+
     def read(self, number: int) -> Any:
         """Return report `number`, which has been published."""
         slot = self._slots[number % len(self._slots)]

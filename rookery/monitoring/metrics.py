@@ -24,6 +24,8 @@ EPISODES = "episodes.jsonl"
 EVALUATIONS = "evaluations.jsonl"
 PROBES = "probes.jsonl"
 EVENTS = "events.jsonl"
+PROBE = "probe"
+"""The role of a probe that failed."""
 INEXACT = "inexact"
 """The event after which a run is another one than if nothing had happened."""
 
@@ -74,11 +76,16 @@ class RunLog:
         return _round(lines[-1]) if lines else 0
 
     def recorded_matches(self) -> list[tuple[int, str]]:
-        """Return the evaluations and probes that were written down: round, and of whom."""
+        """Return the evaluations and probes that were written down: round, and of whom.
+
+        A probe that failed is among them as PROBE.
+        """
         lines = read_lines(self._folder / EVALUATIONS)
         found = [(_round(line), str(line["players"])) for line in lines]
         lines = read_lines(self._folder / PROBES)
-        return [*found, *((_round(line), PROBES) for line in lines)]
+        found += [(_round(line), PROBES) for line in lines]
+        lines = [x for x in read_lines(self._folder / EVENTS) if x["role"] == PROBE]
+        return [*found, *((int(line["attempt"]), PROBE) for line in lines)]
 
     def cut(self, border: int) -> None:
         """Take out what came after a border; the run goes on from there."""
