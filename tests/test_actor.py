@@ -777,7 +777,7 @@ def test_its_open_episodes_are_closed_as_truncated_and_a_new_one_begins(interrup
         assert not stage.column(agent, "truncated")[closing].any()
         assert stage.column(agent, "reward")[LOST : LOST + 2].sum() == 0
     assert stage.column(0, "truncated")[cut].tolist() == [[True, True, False]]
-    assert stage.column(0, "age")[LOST + 2].tolist() == [0, 0, 2]
+    assert stage.column(0, "age")[LOST + 2].tolist() == [0, 0, 0]
     np.testing.assert_array_equal(
         stage.column(0, "part.spot")[LOST], stage.column(0, "part.spot")[LOST - 1]
     )

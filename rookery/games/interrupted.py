@@ -103,6 +103,8 @@ class Interrupted(Game):
         if self._turn == self._committed + 1:
             # Where nobody has acted yet there is nothing to close.
             cut = self._episodes.live & (self._episodes.age > 0)[:, None]
+        else:  # what was shown meanwhile is no frame of an episode of the new game
+            self._episodes.age[~self._episodes.closing] = -1
         return Outcome(np.zeros(cut.shape, np.float32), np.zeros_like(cut), cut)
 
     def _as_it_was(self, turn: int) -> Outcome:
