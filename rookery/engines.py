@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rookery.borders import Borders
 from rookery.briefs import Brief
 from rookery.company import Member
@@ -111,8 +113,7 @@ class Engine:
             return
         if isinstance(self.now, Crew):
             self.tuner.add_in_company(whole)
-            if self.tuner.is_slower:
-                self.now.settle()
+            if self.tuner.is_slower and self._settle():
                 self._replace(lambda: OneProcess(self.parts))
                 self._say("one process again: several turned out slower here.")
                 self.tuner = None
@@ -122,6 +123,22 @@ class Engine:
             self.tuner.add(played, learned)
             if self.tuner.has_enough:
                 self._decide()
+
+    def _settle(self) -> bool:
+        """Bring all to one border; return whether one may change who computes there."""
+        assert isinstance(self.now, Crew)
+        self.now.settle()
+        return self._can_go_back
+
+    @property
+    def _can_go_back(self) -> bool:
+        """Whether the newest snapshot brings the game back, exactly.
+
+        An episode that is too long to be repeated stays with whoever plays it.
+        """
+        snapshots = self.parts.arena.snapshots()
+        newest = snapshots.read(snapshots.version)
+        return bool(np.all(newest.get("game/exact", True)))
 
     def _decide(self) -> None:
         assert self.tuner is not None
@@ -136,7 +153,7 @@ class Engine:
         assert self._coming is not None
         coming = self._coming
         try:
-            if coming.is_ready:
+            if coming.is_ready and self._can_go_back:
                 self._coming = None
                 self._replace(lambda: coming)
         except RookeryError as error:

@@ -125,3 +125,30 @@ def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
     assert cannot.engine.tuner is None
     can.close()
     cannot.close()
+
+
+class Ready:
+    """A crew that has started."""
+
+    is_ready = True
+
+
+@pytest.mark.shows("A7")
+def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> None:
+    training = training_of("replayed")
+    training.borders.open(0)
+    engine = training.engine
+    engine.start(0)
+    engine.advance(1)
+    playing, exact = engine.now, training.snapshot(1)["game/exact"]
+    engine._coming = coming = Ready()
+
+    exact[0] = False
+    engine._welcome()
+    assert engine.now is playing
+
+    exact[0] = True
+    engine._welcome()
+    assert engine.now is coming
+    engine.now = None
+    training.close()
