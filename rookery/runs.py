@@ -277,6 +277,11 @@ def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
     config = resolve(tree, run.entry.settings)
     if config.probe.code and not run.config.probe.code:
         raise ConfigError(f"{run.path} has no probe, and cannot get one when it goes on.")
+    if run.config.probe.code and not config.probe.code:  # matches are counted with it
+        raise ConfigError(
+            f"{run.path} has a probe, and cannot lose it when it goes on: name one that "
+            "returns {}."
+        )
     named = [word.partition("=")[2].strip("\"' ") for word in words]
     check_named(config, named, str(run.path / CONFIG))
     return config

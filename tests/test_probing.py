@@ -13,6 +13,7 @@ from rookery import cli
 from rookery.configuring import configure
 from rookery.monitoring.metrics import read_lines
 from rookery.running import Session
+from rookery.runs import resumed_config
 from rookery.stopping import StopFlag, Stopped
 
 SMALL = {
@@ -226,6 +227,13 @@ def test_a_run_without_a_probe_gets_none_when_it_goes_on(train):
 
     with pytest.raises(rookery.ConfigError, match="has no probe, and cannot get one"):
         rookery.resume("run", probe="./mine.py:ask")
+
+
+def test_a_run_with_a_probe_does_not_lose_it_when_it_goes_on(train):
+    run = train(PLAIN, probe=PROBE)
+
+    with pytest.raises(rookery.ConfigError, match="has a probe, and cannot lose it when"):
+        resumed_config(run, ["probe.code="])
 
 
 def test_a_probe_can_change_the_game_and_play_it_turn_by_turn(train):
