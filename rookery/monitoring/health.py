@@ -48,6 +48,8 @@ def health_of(folder: Path) -> list[Health]:
     found: dict[str, Health] = {}
     for line in read_lines(folder / EVENTS):
         role, event = str(line["role"]), line["event"]
+        if event == "start" and role == "main":
+            found.clear()  # those before have gone with their main
         if event in BEGINNINGS:
             state = "working" if role == "main" else "loading"
             agents = list(line.get("agents", []))
@@ -57,6 +59,9 @@ def health_of(folder: Path) -> list[Health]:
         elif role in found and event in ENDINGS:
             found[role].state = ENDINGS[event]
     processes = list(found.values())
+    if processes and processes[0].state == "ended":  # main, who ends all others
+        for one in _alive(processes):
+            one.state = "ended"
     for one in _alive(processes):
         one.state = _state_of(one.pid) or one.state
     _take_samples(_alive(processes))
