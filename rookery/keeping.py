@@ -83,8 +83,7 @@ class Keeper:
 
     def _save_checkpoint(self, number: int) -> None:
         folder = self._folder / CHECKPOINTS
-        border = self._training.border_to_save(number)
-        files = files_of(self._training, border)
+        border, files = files_of(self._training, number)
         saved = save_checkpoint(folder, border, files, about(self._training, files))
         self.saved = number
         self._log.event("checkpoint", round=number)

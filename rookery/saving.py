@@ -25,16 +25,19 @@ from rookery.training import Training
 ACTOR_FILE = "actor"
 
 
-def files_of(training: Training, border: int) -> dict[str, dict[str, Array]]:
-    """Return the files of a checkpoint, by name."""
-    files = {ACTOR_FILE: training.snapshot(border)}
+def files_of(
+    training: Training, recorded: int
+) -> tuple[int, dict[str, dict[str, Array]]]:
+    """Return the border that a checkpoint is of, and its files by name."""
+    border, snapshot = training.snapshot(recorded)
+    files = {ACTOR_FILE: snapshot}
     for member in training.members:
         number = member.plan.number
         if member.algorithm is not None:
             files[f"agent-{number}"] = training.named_state(member, border)
         if training.config.checkpoints.replay:
             files[f"replay-{number}"] = _rows_of(training, member, border)
-    return files
+    return border, files
 
 
 def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[str, Any]:

@@ -276,19 +276,15 @@ class Training:
         """Return a state as it lies in memory from what `named_state` gave."""
         return self._rules[member.id].unnamed(named)
 
-    def snapshot(self, border: int) -> dict[str, Array]:
-        """Return the actor's snapshot of a border."""
+    def snapshot(self, recorded: int) -> tuple[int, dict[str, Array]]:
+        """Return the border that a checkpoint is of, and the actor's snapshot there.
+
+        In async the actor may be ahead of what is recorded, and plays on meanwhile.
+        """
         snapshots = self.arena.snapshots()
         if self._is_exact:
-            return dict(snapshots.read(border))
-        return snapshots.newest(snapshots.names)[1]
-
-    def border_to_save(self, recorded: int) -> int:
-        """Return the border that a checkpoint is of.
-
-        In async the actor may be ahead of what is recorded; rows go up to its snapshot.
-        """
-        return recorded if self._is_exact else self.arena.snapshots().version
+            return recorded, dict(snapshots.read(recorded))
+        return snapshots.newest(snapshots.names)
 
     @property
     def _is_exact(self) -> bool:

@@ -87,7 +87,7 @@ def train(training: Training) -> dict[str, str]:
                 engine.advance(number)
             except Killed:
                 engine = None
-    hashes = training.snapshot(SETTINGS["rounds"])["life/hashes"]
+    hashes = training.snapshot(SETTINGS["rounds"])[1]["life/hashes"]
     return {
         member.id: digest(
             training.named_state(member, SETTINGS["rounds"]), hashes[i].tobytes().hex()
@@ -140,7 +140,7 @@ def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> 
     engine = training.engine
     engine.start(0)
     engine.advance(1)
-    playing, exact = engine.now, training.snapshot(1)["game/exact"]
+    playing, exact = engine.now, training.snapshot(1)[1]["game/exact"]
     engine._coming = coming = Ready()
 
     exact[0] = False

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import rookery
-from rookery.checkpoints import CheckpointError, checkpoints_in, sum_of_manifest
+from rookery.checkpoints import (
+    CheckpointError,
+    checkpoints_in,
+    load_checkpoint,
+    sum_of_manifest,
+)
 from rookery.configuring import configure
 from rookery.errors import ConfigError
 from rookery.folders import RunLock
 from rookery.memory.block import MemoryRefused
+from rookery.memory.states import States
 from rookery.running import Session
 from rookery.runs import Run, resumed_config
 from rookery.stopping import StopFlag, Stopped
@@ -323,6 +330,29 @@ def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path
     go_on(run := Run(tmp_path / "run"))
 
     assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3]
+
+
+def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = HUNT | {"schedule": "async", "rounds": 4, "checkpoints.every_rounds": 2}
+    entry, config = configure("treasurehunt", settings=settings)
+    (tmp_path / "run").mkdir()
+    stop = StopAt(2)
+    session = Session(entry, config, tmp_path / "run", stop.flag)
+    training, newest = session.training, States.newest
+
+    def overtaken(states: States, names: Sequence[str]) -> tuple[int, dict]:
+        if "life/turn" in names and training.borders.last_opened == 1:
+            training.engine.now.stage.play_round(3)  # while the snapshot is copied
+        return newest(states, names)
+
+    monkeypatch.setattr(States, "newest", overtaken)
+    with pytest.raises(Stopped):
+        session.run(stop.show)
+
+    files, manifest = load_checkpoint(tmp_path / "run" / "checkpoints" / "ckpt-3")
+    assert files["actor"]["life/turn"][0] == manifest["round"] * config.turns_per_round
 
 
 def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:
