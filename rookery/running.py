@@ -103,6 +103,8 @@ class Session:
         go_on_from_memory(self.training, recorded)
         newest = checkpoints_in(self.folder / CHECKPOINTS)[:1]
         self._keeper.saved = max((number_of(path) for path in newest), default=0)
+        if recorded > self.training.borders.last_opened:
+            self._keeper.keep(recorded)  # it was killed before that, or on the way
 
     def _go_on_from_checkpoint(self) -> None:
         found = newest_whole(self.folder / CHECKPOINTS, fitting(self.training))

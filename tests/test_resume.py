@@ -199,6 +199,31 @@ def test_main_killed_while_it_writes_a_line_writes_every_line_once(
     assert rounds_in(run, "metrics.jsonl") == list(range(1, 10))
 
 
+def test_main_killed_before_it_keeps_weights_that_are_due_keeps_them_when_resumed(
+    unbroken: dict[str, Run], tmp_path: Path
+) -> None:
+    settings = HUNT | {"storage": "disk", "checkpoints.weights_every_rounds": 3}
+    entry, config = configure("treasurehunt", settings=settings)
+    (tmp_path / "run").mkdir()
+    session = Session(entry, config, tmp_path / "run")
+    keep = session._keeper.keep
+
+    def keep_until_killed(number: int) -> None:
+        if number == 3:
+            raise Killed
+        keep(number)
+
+    session._keeper.keep = keep_until_killed
+    session._leave = lambda: session.training.close() or session._lock.close()
+    with pytest.raises(Killed):
+        session.run(lambda one: None)
+
+    go_on(run := Run(tmp_path / "run"))
+
+    assert run.rounds_with_weights == [3, 6, 9]
+    assert run.digest() == unbroken["prioritised"].digest()
+
+
 def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
     tmp_path: Path,
 ) -> None:
