@@ -7,7 +7,7 @@ that training is not touched by them.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import lcm
 from pathlib import Path
@@ -43,11 +43,12 @@ class Matches:
         members: Sequence[Member],
         arena: Arena,
         published: Published,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._entry, self._config, self._members = entry, brief.config, members
         self._folder = Path(brief.folder) / "recordings"
         self._words, self._reports = arena.words, arena.match_reports()
-        self._published = published
+        self._published, self._beat = published, beat
         self._evaluate_every = brief.config.evaluate.every_rounds
         self._record_every = brief.config.record.every_rounds
         self._probe = probe_of(brief.config)
@@ -112,7 +113,7 @@ class Matches:
         seed = (self._config.seed + PROBE_SEED + border) % 2**63
         config = self._config.model_copy(update={"seed": seed})
         try:
-            game = ProbeGame(self._entry, config, self._members, border)
+            game = ProbeGame(self._entry, config, self._members, border, self._beat)
             return {"figures": self._probe.ask(players, game, border)}
         except ProbeError as error:
             if border == 0:
@@ -137,7 +138,8 @@ class Matches:
     def _match(self, border: int, seats: list[Seat], **more: Any) -> Match:
         seed = (self._config.seed + EVALUATION_SEED + border) % 2**63
         config = self._config.model_copy(update={"seed": seed})
-        return play_match(self._entry, config, seats, round_number=border, **more)
+        about = {"round_number": border, "beat": self._beat, **more}
+        return play_match(self._entry, config, seats, **about)
 
 
 def _is_due(every: int, number: int) -> bool:

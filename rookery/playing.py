@@ -77,6 +77,7 @@ def play_match(
     film: int = 0,
     round_number: int | None = None,
     progress: Callable[[int], None] = lambda finished: None,
+    beat: Callable[[], None] = lambda: None,
 ) -> Match:
     """Play whole episodes and return them.
 
@@ -89,6 +90,7 @@ def play_match(
         film: of how many episodes of the first world to keep pictures, too.
         round_number: which round of a curriculum to play; by default none is begun.
         progress: called with the number of finished episodes.
+        beat: called every turn, as a sign of life.
     """
     worlds, seed = min(config.worlds, episodes), config.seed
     game = Guarded(entry.build(config.game.settings, worlds, seed), entry.name)
@@ -100,6 +102,7 @@ def play_match(
         recorder = Recorder(game, match.players, record, film)
         shares = _Shares(match, worlds, episodes)
         for turn in Table(game, seats).turns():
+            beat()
             match.recordings += recorder.add(turn, wanted=shares.open)
             if shares.add(turn.ended):
                 progress(len(match.episodes))

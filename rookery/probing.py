@@ -39,9 +39,14 @@ class ProbeGame:
     """A game of the probe's own: the run's, with numbers of its own."""
 
     def __init__(
-        self, entry: Entry, config: Config, members: Sequence[Member], border: int
+        self,
+        entry: Entry,
+        config: Config,
+        members: Sequence[Member],
+        border: int,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._entry, self._config = entry, config
+        self._entry, self._config, self._beat = entry, config, beat
         self.round = max(1, border)
         """The round that was played last; a curriculum is where it was then."""
         self._members = members
@@ -74,6 +79,7 @@ class ProbeGame:
             episodes=episodes,
             record=record,
             round_number=self.round,
+            beat=self._beat,
         )
 
     def build(self, worlds: int = 1, **settings: Any) -> Game:

@@ -25,9 +25,7 @@ from rookery.training import Training
 ACTOR_FILE = "actor"
 
 
-def files_of(
-    training: Training, recorded: int
-) -> tuple[int, dict[str, dict[str, Array]]]:
+def files_of(training: Training, recorded: int) -> tuple[int, dict[str, dict[str, Array]]]:
     """Return the border that a checkpoint is of, and its files by name."""
     border, snapshot = training.snapshot(recorded)
     files = {ACTOR_FILE: snapshot}

@@ -58,7 +58,9 @@ class Stage:
         self._published = Published(arena, members)
         self._exact, self._rounds = config.schedule != "async", config.rounds
         self._borders, self._status = borders, status or Status()
-        self._matches = Matches(entry, brief, members, arena, self._published)
+        self._matches = Matches(
+            entry, brief, members, arena, self._published, self._status.beat
+        )
 
     def play_round(self, number: int) -> None:
         """Play a round as soon as it may be; matches of the border before come first."""

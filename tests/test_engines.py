@@ -11,10 +11,13 @@ from rookery.checkpoints import digest
 from rookery.configuring import configure
 from rookery.engines import OneProcess
 from rookery.games.guard import Guarded
+from rookery.hosting import learner_of
 from rookery.memory.arena import GATE
 from rookery.memory.reports import Reports
 from rookery.memory.rows import Rows
+from rookery.memory.status import Status
 from rookery.memory.words import Words
+from rookery.staging import Stage
 from rookery.training import Training
 
 SETTINGS: dict[str, Any] = {
@@ -151,4 +154,28 @@ def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> 
     engine._welcome()
     assert engine.now is coming
     engine.now = None
+    training.close()
+
+
+def test_who_plays_a_match_gives_signs_of_life() -> None:
+    settings = {**SETTINGS, "evaluate.every_rounds": 1, "rounds": 1}
+    training = Training(*configure("treasurehunt", settings=settings))
+    training.publish_first()
+    training.borders.open(0)
+    status = Status()
+    parts = training.parts
+    stage = Stage(
+        parts.entry, parts.brief, parts.members, parts.arena, parts.borders, status
+    )
+    stage.actor.begin()
+    learner = learner_of(parts.brief, parts.members, parts.arena, range(3))
+    learner.begin()
+    stage.play_round(1)
+    learner.learn_round(1)
+    before = status._beats
+
+    stage.finish()
+
+    assert status._beats - before >= 2 * SETTINGS["game.turns"]
+    stage.close()
     training.close()
