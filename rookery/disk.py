@@ -42,6 +42,13 @@ def append_whole(path: Path, data: bytes) -> None:
             raise
 
 
+def mend(path: Path) -> None:
+    """Take out a last line that is cut off: what is added would be lost with it."""
+    if path.exists():
+        with path.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
+
+
 def replace_whole(path: Path, data: bytes) -> None:
     """Write a file under another name and give it its own when it is on the disk."""
     partial = path.with_name(f".{path.name}.partial")

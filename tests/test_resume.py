@@ -21,6 +21,7 @@ from rookery.errors import ConfigError
 from rookery.folders import RunLock
 from rookery.memory.block import MemoryRefused
 from rookery.memory.states import States
+from rookery.monitoring.metrics import read_lines
 from rookery.running import Session
 from rookery.runs import Run, resumed_config
 from rookery.stopping import StopFlag, Stopped
@@ -378,6 +379,17 @@ def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
 
     files, manifest = load_checkpoint(tmp_path / "run" / "checkpoints" / "ckpt-3")
     assert files["actor"]["life/turn"][0] == manifest["round"] * config.turns_per_round
+
+
+def test_a_line_that_was_cut_off_hides_no_event_after_it(stopped: Run) -> None:
+    path = stopped.path / "events.jsonl"
+    text = path.read_bytes()
+    path.write_bytes(text + b'{"time": 1, "event": "no')
+
+    go_on(stopped)
+
+    assert path.read_bytes().startswith(text)
+    assert read_lines(path)[-1]["event"] == "end"
 
 
 def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:

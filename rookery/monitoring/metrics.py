@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rookery.disk import Attempts, append_whole, replace_whole
+from rookery.disk import Attempts, append_whole, mend, replace_whole
 from rookery.monitoring.board import Board
 
 METRICS = "metrics.jsonl"
@@ -36,6 +36,7 @@ class RunLog:
     def __init__(self, folder: Path, attempt: Attempts) -> None:
         self._folder, self._attempt = folder, attempt
         self._board = Board(folder / "tensorboard")
+        self._attempt(EVENTS, lambda: mend(folder / EVENTS))  # a kill may have cut it off
 
     def line(self, name: str, value: Mapping[str, Any]) -> None:
         """Append one JSON object to a file of the run."""
