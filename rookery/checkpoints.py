@@ -132,6 +132,15 @@ def _verify(path: Path, manifest: Mapping[str, Any]) -> None:
                 raise CheckpointError(_not_as_written(path / name))
 
 
+def is_whole(path: Path) -> bool:
+    """Whether every byte of a checkpoint is what was written; little of it is held."""
+    try:
+        _verify(path, _read_manifest(path))
+    except CheckpointError:
+        return False
+    return True
+
+
 def _not_as_written(path: Path) -> str:
     return f"{path} is damaged: its bytes are not those that were written."
 

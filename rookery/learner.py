@@ -40,6 +40,8 @@ class Learner:
         self._borders = borders
         self._stop, self._status = stop or StopFlag(), status or Status()
         self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
+        for group in self._groups:
+            group.rule.beat = self._status.beat
 
     def begin(self) -> int:
         """Take every agent's newest state; return the round that all have finished."""
@@ -65,8 +67,8 @@ class _Group:
         assert algorithm is not None
         self._members, self._turns = members, turns
         self._words = arena.words
-        self._rule: Rule = algorithm.rule([member.plan for member in members], seed)
-        self.on_policy = self._rule.on_policy
+        self.rule: Rule = algorithm.rule([member.plan for member in members], seed)
+        self.on_policy = self.rule.on_policy
         self._readers = [
             reader_of(
                 member,
@@ -87,7 +89,7 @@ class _Group:
     def begin(self) -> int:
         """Load the newest version that all agents have; whoever was further goes again."""
         version = self.version
-        self._rule.load([states.read(version) for states in self._states])
+        self.rule.load([states.read(version) for states in self._states])
         return version
 
     def learn(self, number: int, border: int) -> None:
@@ -95,10 +97,10 @@ class _Group:
         first = self._readers[0].border or max(0, border - self._turns)
         for reader in self._readers:
             reader.take_in(border)
-        found = self._rule.learn(self._readers, number, first)
+        found = self.rule.learn(self._readers, number, first)
         self._check_untouched()
         seconds = (time.perf_counter() - started) / len(self._members)
-        for i, state in enumerate(self._rule.save()):
+        for i, state in enumerate(self.rule.save()):
             if self._states[i].version < number:
                 self._publish(i, number, state, found[i], seconds)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from rookery.checkpoints import checkpoints_in, newest_whole, number_of
+from rookery.checkpoints import checkpoints_in, is_whole, newest_whole, number_of
 from rookery.config.run import Config
 from rookery.config.toml import write_config
 from rookery.disk import Attempts
@@ -101,8 +101,8 @@ class Session:
         recorded = max(self.log.last_round(), self.training.borders.last_opened)
         self.log.cut(recorded)
         go_on_from_memory(self.training, recorded)
-        newest = checkpoints_in(self.folder / CHECKPOINTS)[:1]
-        self._keeper.saved = max((number_of(path) for path in newest), default=0)
+        whole = filter(is_whole, checkpoints_in(self.folder / CHECKPOINTS))
+        self._keeper.saved = next(map(number_of, whole), 0)
         if recorded > self.training.borders.last_opened:
             self._keeper.keep(recorded)  # it was killed before that, or on the way
 

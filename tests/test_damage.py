@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rookery
 from rookery.checkpoints import (
     Checkpoint,
     CheckpointError,
     checkpoints_in,
+    is_whole,
     load_checkpoint,
     newest_whole,
     sum_of_manifest,
@@ -194,3 +196,18 @@ def test_the_command_line_goes_on_from_the_one_before_and_warns(run: Path) -> No
     assert line.endswith("ckpt-3 is used instead.")
     assert "Traceback" not in ended.stderr
     assert newest(run).name == "ckpt-5"
+
+
+def test_a_damaged_last_checkpoint_is_written_again_before_memory_on_disk_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:  # when all was saved, and memory still there
+        killed.setattr(Session, "_forget_memory", lambda session: None)
+        train(tmp_path / "run", storage="disk")
+    last = newest(tmp_path / "run")
+    (last / "actor.safetensors").write_bytes(b"nothing")
+
+    rookery.resume(tmp_path / "run")
+
+    assert is_whole(last)
+    assert not (tmp_path / "run" / "memory").exists()

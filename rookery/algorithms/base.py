@@ -9,7 +9,7 @@ a state. Neither knows of processes, schedules or games.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -100,6 +100,8 @@ class Rule(ABC):
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
         self.plans, self.seed = plans, seed
+        self.beat: Callable[[], None] = lambda: None
+        """A sign of life, to be given with every update: a round may take long."""
 
     @classmethod
     @abstractmethod

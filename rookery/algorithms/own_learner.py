@@ -235,6 +235,7 @@ class OwnRule(Rule):
         updates = self._plan.settings.updates_per_round
         found: dict[str, list[float]] = {}
         for update in range(updates):
+            self.beat()
             place = (self._plan.number, number, update)
             seed = seed_of(self._stream, place, SEED_DRAW)
             for name, value in mine.update(self._batch(reader, place), seed).items():

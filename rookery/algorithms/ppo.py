@@ -199,6 +199,7 @@ class PpoRule(Rule):
             places = (readers[0].border - first) * readers[0].worlds
             experience = self._experience(readers, steps, places)
             for minibatch in self.minibatches(experience, readers, steps, number):
+                self.beat()
                 self._update(minibatch, ready, log)
         self.group.check_padding()
         return log.metrics(readers, self.group.counters[:, STOPPED] > 0)

@@ -163,6 +163,7 @@ class ValueRule(Rule):
                 break
             supply = self._supply(readers, number, some, start < updates)
             for update in some:
+                self.beat()
                 active = (update < updates) & self.group.going
                 if active.any():
                     self._update(readers, supply, (number, update), active, log)

@@ -55,9 +55,9 @@ class Child:
         return said
 
     def _said(self) -> str:
-        with os.fdopen(os.dup(self._trouble), "rb") as file:
-            file.seek(0)
-            return file.read().decode(errors="replace")
+        # Without moving its place in the file, which is where the child writes.
+        size = os.fstat(self._trouble).st_size
+        return os.pread(self._trouble, size, 0).decode(errors="replace")
 
     def code(self) -> int:
         """Return how it ended: its exit code, or minus the signal."""
