@@ -206,7 +206,7 @@ class Session:
         if "figures" not in found and (number, PROBE) in self._written:
             return
         if "figures" not in found:
-            self._tell("failure", PROBE, attempt=number, **found)
+            self._tell("failure", PROBE, attempt=number, round=number, **found)
             self.say(f"warning: {found['line']} Training goes on; see failures/.")
             return
         write_probe(self.log, number, found["figures"])

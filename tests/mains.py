@@ -87,7 +87,7 @@ class Victim:
                 [sys.executable, "-m", "rookery", *words],
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                start_new_session=True,
+                process_group=0,
             )
 
     @property

@@ -368,7 +368,7 @@ def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
     file.write_bytes(save_bytes(found.arrays | {"counters": np.zeros(9)}, about))
     settings = {"agents": {"0": {"from": str(file)}}}
 
-    said = refused(session_of(tmp_path / "a", **settings).run, lambda one: None)
+    said = refused(lambda: session_of(tmp_path / "a", **settings))
 
     assert "what it learned is of another shape; use the same settings" in said
 

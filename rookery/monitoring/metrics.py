@@ -82,11 +82,11 @@ class RunLog:
         A probe that failed is among them as PROBE.
         """
         lines = read_lines(self._folder / EVALUATIONS)
-        found = [(_round(line), str(line["players"])) for line in lines]
+        found = [(_round(line), str(line.get("players"))) for line in lines]
         lines = read_lines(self._folder / PROBES)
         found += [(_round(line), PROBES) for line in lines]
-        lines = [x for x in read_lines(self._folder / EVENTS) if x["role"] == PROBE]
-        return [*found, *((int(line["attempt"]), PROBE) for line in lines)]
+        lines = [x for x in read_lines(self._folder / EVENTS) if x.get("role") == PROBE]
+        return [*found, *((_round(line), PROBE) for line in lines)]
 
     def cut(self, border: int) -> None:
         """Take out what came after a border; the run goes on from there."""

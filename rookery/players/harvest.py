@@ -36,6 +36,12 @@ class Sharer(Eater):
         settings: Any = self.settings
         self._nearby = settings.reach
 
+    def blocked(self, sight: Sight) -> Array:
+        """Return which moves lead into something; apples to be left are in the way."""
+        left = self.sees(sight, "apple") & ~self.wanted(sight)
+        ahead = [left[self.ahead(way, 1)] for way in range(4)]
+        return super().blocked(sight) | np.stack(ahead, axis=1)
+
     def wanted(self, sight: Sight) -> Array:
         """Leave apples that few others are near to."""
         apples = self.sees(sight, "apple")
