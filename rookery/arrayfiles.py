@@ -51,7 +51,7 @@ class Damaged(ValueError):
 
 def to_bytes(arrays: Mapping[str, Array], about: dict[str, str] | None = None) -> bytes:
     """Return named arrays as a safetensors file holds them."""
-    return save_bytes({k: a.copy(order="C") for k, a in arrays.items()}, about)
+    return save_bytes({k: np.ascontiguousarray(a) for k, a in arrays.items()}, about)
 
 
 def shapes_of(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:

@@ -70,7 +70,7 @@ def _processor() -> str:
 
 def _rows_of(training: Training, member: Member, border: int) -> dict[str, Array]:
     turns = _turns_kept(training, member, border, _first(training, member))
-    return {"rows": training.arena.rows(member.id).raw(turns).copy()}
+    return {"rows": training.arena.rows(member.id).raw(turns)}
 
 
 def _first(training: Training, member: Member) -> int:
