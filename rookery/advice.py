@@ -72,12 +72,6 @@ def _learning(config: Config, member: Member) -> Iterator[str]:
             f"{settings.target.every} updates: it hardly differs from the network, and "
             "learning may not settle."
         )
-    steps = config.rounds * config.turns_per_round * config.worlds
-    if settings.epsilon.steps > steps and settings.epsilon.end < settings.epsilon.start:
-        yield (
-            f"epsilon.steps is {settings.epsilon.steps}, but the whole run has about "
-            f"{steps} steps: it never stops exploring."
-        )
     learned = settings.updates_per_round * settings.batch_size
     times = learned / (config.turns_per_round * config.worlds)
     if times > 32:
@@ -91,6 +85,11 @@ def _replay(config: Config, member: Member) -> Iterator[str]:
     settings = member.plan.settings
     replay = settings.replay
     steps = config.rounds * config.turns_per_round * config.worlds
+    if settings.epsilon.steps > steps and settings.epsilon.end < settings.epsilon.start:
+        yield (
+            f"epsilon.steps is {settings.epsilon.steps}, but the whole run has about "
+            f"{steps} steps: it never stops exploring."
+        )
     if max(replay.warmup, settings.batch_size) > steps:
         yield (
             f"replay.warmup is {replay.warmup}, but the whole run has about {steps} steps: "

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rookery.errors import ConfigError
+
 Game = Annotated[
     str | None,
     typer.Argument(
@@ -35,3 +37,13 @@ NamedAlgorithms = Annotated[
     typer.Option("--algorithm", help="An algorithm of the run that is a file of yours."),
 ]
 Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]
+
+
+def refuse_for_runs(**options: object) -> None:
+    """Refuse options that only a game can be played with."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(
+                f"--{name} is for games, and this is a run, which has its own: leave "
+                f"--{name} out, or name the game."
+            )

@@ -29,12 +29,13 @@ from rookery.arguments import (
     Players,
     RunFolder,
     Words,
+    refuse_for_runs,
 )
 from rookery.bench.measure import bench_names, run_bench
 from rookery.config.toml import write_config
 from rookery.configuring import configure, seat
 from rookery.errors import ConfigError, RookeryError, nearest
-from rookery.folders import is_run, new_run
+from rookery.folders import is_run, new_run, no_run
 from rookery.games.catalog import entries_by_name
 from rookery.games.checks import check_game
 from rookery.monitoring.health import health_of, last_round
@@ -128,6 +129,7 @@ def evaluate(
 ) -> None:
     """Play without learning, and report mean and spread of the returns."""
     if game and is_run(Path(game)):
+        refuse_for_runs(players=players, config=config_file, run=run)
         _commands().evaluate_run(
             Path(game), words or [], named_game, named_algorithms or [], as_json
         )
@@ -165,6 +167,7 @@ def replay(
 ) -> None:
     """Play one episode and leave a GIF and a recording of it."""
     if game and is_run(Path(game)):
+        refuse_for_runs(players=players, config=config_file, run=run)
         _commands().replay_run(
             Path(game), words or [], named_game, named_algorithms or [], as_json
         )
@@ -207,7 +210,7 @@ def export(
 def health(run: RunFolder, as_json: AsJson = False) -> None:
     """Show how every process of a run is right now."""
     if not is_run(run):
-        raise ConfigError(f"{run} is no run: it has no config.toml.")
+        raise no_run(run)
     found = health_of(run)
     number, seconds = last_round(run)
     if as_json:
@@ -265,7 +268,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(command: Callable[..., Any], words: list[str], debug: bool) -> int:
     try:
-        return command(words, standalone_mode=False) or 0
+        return command(words, standalone_mode=False, prog_name="rookery") or 0
     except RookeryError as error:
         if debug:
             raise
@@ -273,14 +276,16 @@ def _run(command: Callable[..., Any], words: list[str], debug: bool) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _complain("stopped.", 130)
     except ClickException as error:
-        return _complain(_usage(error), 2)
+        # Without any words the help was shown, and there is nothing to complain about.
+        return _complain(_usage(error), 2) if error.format_message() else 0
 
 
 def _usage(error: Any) -> str:
     """Return a complaint about the words themselves, with where to look."""
     message = error.format_message().replace("\n", " ").rstrip(".")
     command = error.ctx.command_path if getattr(error, "ctx", None) else "rookery"
-    return f"{message}: see `{command} --help`."
+    see = " See" if message.endswith("?") else ": see"
+    return f"{message}{see} `{command} --help`."
 
 
 def _complain(message: str, code: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import ConfigError
+from rookery.pictures import save_figure
 from rookery.playing import Seat, play, player_name
 from rookery.specs import Array
 
@@ -87,7 +88,7 @@ class Schelling:
         axes.set_title(self.game, loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
-        figure.savefig(path)
+        save_figure(figure, path)
 
 
 def schelling(

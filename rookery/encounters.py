@@ -11,6 +11,7 @@ import numpy as np
 
 from rookery.errors import ConfigError
 from rookery.intervals import Interval, bootstrap, gini, interquartile_mean, pair_interval
+from rookery.pictures import save_figure
 from rookery.specs import Array
 from rookery.trajectories import pandas_or_advice
 
@@ -178,7 +179,7 @@ class Crossplay:
                 "pictures of crossplay need matplotlib: pip install 'rookery[analysis]' "
                 "brings it."
             ) from error
-        _draw(self, Figure).savefig(path, dpi=120)
+        save_figure(_draw(self, Figure), path)
 
 
 def _draw(found: Crossplay, figure: Any) -> Any:

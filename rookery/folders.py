@@ -61,6 +61,12 @@ def _next_free(game: str) -> Path:
     return RUNS / f"{name}-{number}"
 
 
+def no_run(path: Path) -> ConfigError:
+    """Return the error for a path that is no run."""
+    why = f"it has no {CONFIG}" if path.is_dir() else "there is no such folder"
+    return ConfigError(f"{path} is no run: {why}; name the folder of a run.")
+
+
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run, or several seeds of one."""
     return (path / CONFIG).is_file() or bool(seeds_of(path))

@@ -56,7 +56,8 @@ def crossplay(
     opened = [_runs_of(camp) for camp in camps]
     runs = [run for found in opened for run in found]
     if not runs:
-        raise ConfigError("crossplay of no runs: name at least one.")
+        named = ", ".join(f"'{camp}'" for camp in camps) or "nothing"
+        raise ConfigError(f"there is no run among {named}: name at least one.")
     _check_games(runs)
     parties = _parties(camps, opened, runs[0])
     meetings = []

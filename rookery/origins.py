@@ -33,6 +33,10 @@ def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
     if Path(origin).is_file():
         return _from_file(Path(origin), spec, config)
     written = WRITTEN.fullmatch(origin)
+    if written is None and origin.endswith(".safetensors"):
+        raise ConfigError(
+            f"agents.{spec.id}.from: there is no file '{origin}': check the path."
+        )
     if written is None:
         raise ConfigError(
             f"agents.{spec.id}.from is '{origin}': write RUN:ID, RUN:ID@ROUND, or the name "

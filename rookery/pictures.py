@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
+
+from rookery.errors import ConfigError
 
 Frame = npt.NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -35,6 +38,16 @@ _MIXED_PIXELS = 50_000
 # Colours compared with the palette at a time: bounds memory for colourful frames.
 _BLOCK = 16384
 _WIDEST_SCORE = "-000.0"
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a figure of matplotlib; the file's name says in which format."""
+    try:
+        figure.savefig(path, dpi=120)
+    except (ValueError, OSError) as error:
+        raise ConfigError(
+            f"the picture {path} cannot be written ({error}): name a file such as x.png."
+        ) from error
 
 
 def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> None:

@@ -23,7 +23,7 @@ from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError, nearest
-from rookery.folders import CHECKPOINTS, CONFIG, refuse_links, seeds_of
+from rookery.folders import CHECKPOINTS, CONFIG, no_run, refuse_links, seeds_of
 from rookery.games.catalog import Entry, entries_by_name, find
 from rookery.monitoring.metrics import (
     EPISODES,
@@ -81,7 +81,7 @@ class Run:
                     f"{self.path} holds {len(seeds)} seeds: open one, such as {seeds[0]}, "
                     "or all with Run.seeds."
                 )
-            raise ConfigError(f"{self.path} is no run: it has no {CONFIG}.")
+            raise no_run(self.path)
         refuse_links(self.path)
         self._game = game
         self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()

@@ -91,12 +91,12 @@ def crossplay(
             **_chosen(words),
             progress=lambda done, of: status.update(f"{done} of {of} meetings …"),
         )
-    if picture is not None:
-        found.heat_map(picture)
     if as_json:
         print(json.dumps(found.to_json(), indent=2))
     else:
         _print_crossplay(found)
+    if picture is not None:
+        found.heat_map(picture)
 
 
 def _opened(word: str, game: str | None, algorithms: list[str]) -> Any:
@@ -127,7 +127,7 @@ def _print_crossplay(found: Any) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column(header[0], style="cyan")
     for name in header[1:]:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*row)
     out.print(table)

@@ -104,7 +104,7 @@ def settings_table(rows: Iterable[SettingRow]) -> Table:
     table.add_column("setting", style="cyan", no_wrap=True)
     table.add_column("default", no_wrap=True)
     table.add_column("type", style="dim")
-    table.add_column("meaning")
+    table.add_column("meaning", overflow="fold")
     for row in rows:
         table.add_row(row.key, row.default, row.type, row.description)
     return table

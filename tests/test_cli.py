@@ -54,6 +54,14 @@ MISTAKES = {
     ),
     "no game": (["evaluate"], "no game was named"),
     "unknown command": (["evaluat"], "No such command 'evaluat'"),
+    "almost a command": (["trian"], "Did you mean 'train'? See `rookery --help`."),
+    "missing run": (["evaluate", "runs/none"], "'runs/none' is neither a run nor a game"),
+    "missing folder": (["digest", "runs/none"], "no run: there is no such folder"),
+    "crossplay of nothing": (["crossplay", "runs/none"], "no run among 'runs/none'"),
+    "missing agent": (
+        ["train", "treasurehunt", "agents.0.from=none.safetensors"],
+        "there is no file 'none.safetensors'",
+    ),
     "unknown option": (["evaluate", "treasurehunt", "--runn", "x"], "No such option"),
     "unknown benchmark": (["bench", "gmae"], "did you mean 'game'?"),
     "no picture": (
@@ -74,6 +82,28 @@ def test_a_mistake_is_one_line_on_standard_error_and_exit_code_2(
     assert complaint.startswith("error: ")
     assert complaint.count("\n") == 1
     assert expected in complaint
+
+
+def test_without_words_the_help_is_shown_and_nothing_complained_about(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, printed, complaint = run(capsys)
+
+    assert code == 0
+    assert "Usage: rookery" in printed
+    assert complaint == ""
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay"])
+def test_an_option_that_a_run_would_ignore_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").touch()
+
+    code, _, complaint = run(capsys, command, str(tmp_path), "--players", "random")
+
+    assert code == 2
+    assert "--players is for games, and this is a run" in complaint
 
 
 def test_all_problems_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:

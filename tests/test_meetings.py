@@ -135,8 +135,8 @@ def test_runs_of_two_games_do_not_meet(folder, tmp_path):
 @pytest.mark.parametrize(
     ("camps", "words"),
     [
-        ([], "crossplay of no runs: name at least one"),
-        (["random"], "crossplay of no runs: name at least one"),
+        ([], "there is no run among nothing: name at least one"),
+        (["random"], "there is no run among 'random': name at least one"),
         (["mixed", "forrager"], "neither a run nor a player of 'treasurehunt'.*forager"),
     ],
 )

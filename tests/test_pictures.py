@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from rookery.pictures import with_scores, write_gif, write_png
+from rookery.errors import ConfigError
+from rookery.pictures import save_figure, with_scores, write_gif, write_png
 
 RED, BLUE = (200, 40, 40), (36, 86, 184)
 ENTRIES = [("rook 0", RED, "3"), ("rook 1", BLUE, "-1")]
@@ -202,3 +205,15 @@ def test_no_agents_and_no_note_leave_the_frame_as_it_is():
     frame = moving_dot(1, size=160)[0]
 
     assert np.array_equal(with_scores(frame, []), frame)
+
+
+def test_a_figure_of_an_unknown_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+
+    with pytest.raises(
+        ConfigError, match=r"the picture .*x\.foo cannot be written"
+    ) as told:
+        save_figure(figure, tmp_path / "x.foo")
+    assert "\n" not in str(told.value)
+    with pytest.raises(ConfigError, match="name a file such as"):
+        save_figure(figure, tmp_path / "none" / "x.png")

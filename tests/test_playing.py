@@ -609,7 +609,10 @@ def test_filming_a_game_without_pictures_is_told():
     with pytest.raises(GameError) as raised:
         play(DILEMMA, film=1)
 
-    assert str(raised.value) == "IteratedPrisonersDilemma has no picture to show."
+    assert str(raised.value) == (
+        "IteratedPrisonersDilemma has no picture to show: use `rookery evaluate`, or "
+        "`rookery record` for a table of every turn."
+    )
 
 
 def test_gif_of_a_match_can_be_read_back(tmp_path: Path):

@@ -192,6 +192,11 @@ def test_unwise_settings_are_warned_about_with_the_reason(
     assert words in warnings(**settings)
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "vtrace", "recurrent_ppo"])
+def test_who_does_not_explore_by_epsilon_is_not_warned_about_it(algorithm: str) -> None:
+    assert "epsilon" not in warnings(algorithm=algorithm, **{"epsilon.steps": 10**9})
+
+
 @pytest.mark.shows("B10")
 def test_a_run_too_short_to_ever_learn_is_pointed_out() -> None:
     assert "it will not learn" in warnings(rounds=1, **{"replay.warmup": 5000})

@@ -119,7 +119,10 @@ class Game(ABC):
 
     def render(self, world: int) -> Array:
         """Return a picture of one world, (height, width, 3) uint8."""
-        raise GameError(f"{type(self).__name__} has no picture to show.")
+        raise GameError(
+            f"{type(self).__name__} has no picture to show: use `rookery evaluate`, or "
+            "`rookery record` for a table of every turn."
+        )
 
     def close(self) -> None:
         """Let go of what the game holds."""

@@ -48,6 +48,11 @@ def find(name: str) -> Entry:
     if ":" in name or name.endswith(".py"):
         return _entry(name, load_object(name))
     entries = entries_by_name()
+    if name not in entries and "/" in name:
+        raise ConfigError(
+            f"'{name}' is neither a run nor a game: check the path, or name a game that "
+            "`rookery games` lists."
+        )
     if name not in entries:
         raise ConfigError(f"unknown game '{name}': {nearest(name, entries)}")
     return entries[name]

@@ -95,7 +95,7 @@ class Progress:
             return
         self._last_line = now
         returns = "  ".join(
-            f"{i} {figures['return']:.1f}"
+            f"{i}: {figures['return']:.1f}"
             for i, figures in self.agents.items()
             if "return" in figures
         )
@@ -103,7 +103,8 @@ class Progress:
         left = (now - self._started) / one.number * (self._config.rounds - one.number)
         self._console.print(
             f"round {one.number} of {self._config.rounds}  {turns:,.0f} turns/s  "
-            f"{updates:,.0f} updates/s  {left:.0f} s left  return: {returns}",
+            f"{updates:,.0f} updates/s  {_duration(left)} left  "
+            f"return of {returns or 'nobody yet: no episode has ended'}",
             highlight=False,
             soft_wrap=True,
         )
@@ -135,3 +136,11 @@ def _live(console: Console) -> Live | None:
 
 def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
