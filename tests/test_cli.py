@@ -54,7 +54,7 @@ MISTAKES = {
     ),
     "no game": (["evaluate"], "no game was named"),
     "unknown command": (["evaluat"], "No such command 'evaluat'"),
-    "almost a command": (["trian"], "Did you mean 'train'? See `rookery --help`."),
+    "almost a command": (["trainn"], "Did you mean 'train'? See `rookery --help`."),
     "missing run": (["evaluate", "runs/none"], "'runs/none' is neither a run nor a game"),
     "missing folder": (["digest", "runs/none"], "no run: there is no such folder"),
     "crossplay of nothing": (["crossplay", "runs/none"], "no run among 'runs/none'"),
