@@ -128,7 +128,9 @@ def train_one(
     for line in session.training.warnings:
         _say(f"warning: {line}")
     session.say = _say
-    if not quiet:
+    if resume and session.done == config.rounds:
+        _say(f"{path} has done all its {config.rounds} rounds: nothing is left to do.")
+    elif not quiet:
         _say(memory_line(session.training.arena.sizes()))
     started = time.perf_counter()
     notes = session.training.engine.notes

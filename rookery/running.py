@@ -59,8 +59,11 @@ class Session:
         try:
             self._build(entry, stop, resume)
         except BaseException as error:
-            self._note_failure(error)
             self._lock.close()
+            if isinstance(error, ConfigError) and not resume:
+                shutil.rmtree(folder, ignore_errors=True)  # there is no run
+            else:
+                self._note_failure(error)
             raise
         self.done = self.training.border or 0
         """The last round that is complete."""

@@ -237,3 +237,29 @@ def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:
 
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
+
+
+def test_a_setting_that_is_refused_leaves_no_folder_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    words = ["train", "treasurehunt", "agents.0.from=none.safetensors"]
+
+    code, _, complaint = run(capsys, *words, "--run", str(folder))
+
+    assert code == 2
+    assert "there is no file" in complaint
+    assert not folder.exists()
+
+
+def test_a_run_that_has_ended_says_so_when_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    small = ["rounds=1", "turns_per_round=10", "worlds=2", "game.turns=5", "workers=0"]
+    run(capsys, "train", "treasurehunt", *small, "--run", str(folder))
+
+    code, _, said = run(capsys, "resume", str(folder))
+
+    assert code == 0
+    assert "has done all its 1 rounds: nothing is left to do." in said
