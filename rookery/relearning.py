@@ -16,8 +16,8 @@ from rookery.alterations import Life
 from rookery.company import Member, groups_of
 from rookery.learner import reader_of
 from rookery.memory.replay import ReplayReader
-from rookery.probe import split_groups
 from rookery.specs import Array
+from rookery.stacking import split_groups
 
 ACTING = "acting."
 TURNS = 2

@@ -33,9 +33,9 @@ from rookery.games.catalog import Entry
 from rookery.hosting import borders_of
 from rookery.memory.arena import MATCHES, first_row
 from rookery.planning import plan_memory
-from rookery.probe import split_groups
 from rookery.probing import probe_of
 from rookery.specs import Array
+from rookery.stacking import split_groups
 from rookery.staging import build_game
 from rookery.stopping import StopFlag
 from rookery.supervisor.supervisor import Tell

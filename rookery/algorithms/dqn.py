@@ -7,6 +7,7 @@ the plain algorithm, with a target network that follows (`target.*`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -53,9 +54,10 @@ class DqnPolicy(GreedyPolicy):
     """Acts by the value of each action."""
 
     network: DqnNetwork
+    network_type: ClassVar[type[DqnNetwork]] = DqnNetwork
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = DqnNetwork(plans[0])
+        self.network = self.network_type(plans[0])
         super().__init__(plans, seed, self.network)
         self._inputs: Inputs | None = None
 
@@ -67,7 +69,11 @@ class DqnPolicy(GreedyPolicy):
         """Return the values of actions."""
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.plans), worlds)
-        return self.network.values(self._weights, self._inputs.fill(seen)).numpy()
+        return self.read(self._inputs.fill(seen)).numpy()
+
+    def read(self, inputs: Tensor) -> Tensor:
+        """Return the values of actions for observations, (agents, worlds, features)."""
+        return self.network.values(self._weights, inputs)
 
 
 class DqnRule(GreedyRule):

@@ -7,7 +7,7 @@ is fresh. Steps, returns, target, exploration and priorities are those of DQN.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,8 @@ from torch import Tensor
 from rookery.algorithms import losses
 from rookery.algorithms.ahead import Columns, Given, Place
 from rookery.algorithms.base import AgentPlan, Algorithm, Choice, Metrics, Moment
-from rookery.algorithms.dqn import DqnNetwork
-from rookery.algorithms.greedy import GreedyPolicy, GreedyRule, Weights
+from rookery.algorithms.dqn import DqnNetwork, DqnPolicy
+from rookery.algorithms.greedy import GreedyRule, Weights
 from rookery.algorithms.group import Inputs
 from rookery.algorithms.gru import Gru
 from rookery.algorithms.networks import Linear, linear
@@ -69,32 +69,21 @@ class RecurrentDqnNetwork(DqnNetwork):
         return self.of_actions(linear(weights, "values", hidden))
 
 
-class RecurrentDqnPolicy(GreedyPolicy):
+class RecurrentDqnPolicy(DqnPolicy):
     """Acts by the value of each action, and carries something on."""
 
     network: RecurrentDqnNetwork
-
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = RecurrentDqnNetwork(plans[0])
-        super().__init__(plans, seed, self.network)
-        self._inputs: Inputs | None = None
-
-    def take(self, weights: dict[str, Tensor]) -> None:
-        """Take the weights of a round."""
-        self._weights = weights
+    network_type = RecurrentDqnNetwork
 
     def act(self, moment: Moment) -> Choice:
         """Choose the best action, or by chance a random one."""
         self._hidden = torch.from_numpy(np.stack(moment.hidden))
         return replace(super().act(moment), hidden=self._hidden.numpy())
 
-    def values(self, seen: Sequence[Mapping[str, Array]], worlds: int) -> Array:
+    def read(self, inputs: Tensor) -> Tensor:
         """Return the values of actions; what is carried changes."""
-        if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
-        inputs = self._inputs.fill(seen)
         values, self._hidden = self.network.step(self._weights, inputs, self._hidden)
-        return values.numpy()
+        return values
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The start-up probe: is stacked the same as alone, bit for bit, here and now?
+"""Who may be stacked: is it the same as alone, bit for bit, here and now?
 
 Nothing is assumed about other processors. At the run's own shapes one update and one act
 of a group are compared with the same agents by themselves; if they differ, the agents run
