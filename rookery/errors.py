@@ -23,6 +23,8 @@ class RookeryError(Exception):
     """Something the user can put right."""
 
     exit_code = 2
+    is_on_record = False
+    """Whether the process that failed has left its traceback already."""
 
 
 class ConfigError(RookeryError):

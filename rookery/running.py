@@ -144,6 +144,8 @@ class Session:
 
     def _note_failure(self, error: BaseException) -> None:
         """Keep the traceback of what ended the run; people are told one line."""
+        if isinstance(error, RookeryError) and error.is_on_record:
+            return
         said = "".join(traceback.format_exception(error))
         self.log.event("failure", line=one_line(error), traceback=said)
 

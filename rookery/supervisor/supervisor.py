@@ -32,6 +32,7 @@ class ProcessFailed(RookeryError):
     """A process of the run failed in a way that starting it again does not help."""
 
     exit_code = 1
+    is_on_record = True
 
 
 class CannotStart(RookeryError):
@@ -217,6 +218,8 @@ class Supervisor:
 def error_of(trouble: Mapping[str, Any]) -> RookeryError:
     """Return the error that another process ended with."""
     kind = getattr(errors, str(trouble["kind"]), None)
-    if isinstance(kind, type) and issubclass(kind, RookeryError):
-        return kind(trouble["line"])
-    return RookeryError(trouble["line"])
+    if not (isinstance(kind, type) and issubclass(kind, RookeryError)):
+        kind = RookeryError
+    error = kind(trouble["line"])
+    error.is_on_record = True
+    return error

@@ -52,6 +52,8 @@ def test_an_error_in_another_process_is_the_same_line_and_leaves_its_traceback(
     failure = json.loads((traps.parent / "run-1" / death["file"]).read_text())
     assert "haunted.py" in failure["traceback"]
     assert "ValueError: boo" in failure["traceback"]
+    records = (traps.parent / "run-1" / "failures").iterdir()
+    assert [record.name for record in records] == [Path(death["file"]).name]
 
 
 def test_a_users_file_that_changed_since_the_start_is_refused(
