@@ -88,5 +88,5 @@ class Priorities:
         node = self._leaves + places
         self._tree[node] = weights
         while len(node) and node[0] > 1:
-            node = np.unique(node // 2)
+            node = node >> 1  # a parent that comes twice gets the same sum twice
             self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
