@@ -25,7 +25,7 @@ FREE = {
     "discount": True,
     "discount_per": True,
     "updates_per_round": True,
-    "epsilon": True,
+    "epsilon": {"start", "end", "steps"},
     "reward": True,
     "rate": True,
     "target": True,

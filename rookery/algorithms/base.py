@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from rookery.algorithms.schedules import epsilon
 from rookery.config.agent import AgentSettings
 from rookery.memory.replay import ReplayReader
@@ -185,52 +183,3 @@ class Algorithm:
     rule: type[Rule]
     stackable: bool = True
     """Whether agents can be one computation; a user's own never is."""
-
-
-@dataclass
-class Explored:
-    """What becomes of greedy actions by chance; arrays are (agents, worlds)."""
-
-    actions: Array
-    probabilities: Array
-    entropies: Array
-
-
-def explore(greedy: Array, num_actions: int, moment: Moment) -> Explored:
-    """Choose epsilon-greedily: the greedy action, or by chance any legal one.
-
-    The first draw decides whether to explore, the second which legal action it is then.
-    """
-    chance, counts = moment.exploration[:, None], _legal_counts(num_actions, moment)
-    any_action = (moment.draws[..., 1] * counts).astype(np.int64)
-    for i, mask in enumerate(moment.legal):
-        if mask is not None:
-            any_action[i] = _nth_true(mask, any_action[i])
-    actions = np.where(moment.draws[..., 0] < chance, any_action, greedy)
-    share = chance / counts
-    top = 1.0 - chance + share
-    probabilities = np.where(actions == greedy, top, share).astype(np.float32)
-    entropies = -(top * _log(top) + (counts - 1) * share * _log(share))
-    return Explored(actions, probabilities, np.full(greedy.shape, entropies))
-
-
-def _legal_counts(num_actions: int, moment: Moment) -> Array | int:
-    """Return how many actions may be chosen from, at least 1.
-
-    It is (agents, worlds), or one number where everything is always legal.
-    """
-    if all(mask is None for mask in moment.legal):
-        return num_actions
-    counts = np.full(moment.draws.shape[:2], num_actions)
-    for i, mask in enumerate(moment.legal):
-        if mask is not None:
-            counts[i] = np.maximum(mask.sum(axis=1), 1)
-    return counts
-
-
-def _log(chances: Array) -> Array:
-    return np.log(np.maximum(chances, LEAST))
-
-
-def _nth_true(mask: Array, rank: Array) -> Array:
-    return (mask.cumsum(axis=1) > rank[:, None]).argmax(axis=1)

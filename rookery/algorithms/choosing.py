@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, Choice, Moment, explore
+from rookery.algorithms.base import LEAST, Choice, Moment
+from rookery.algorithms.exploring import draw, explore, log
 from rookery.specs import Array
 
 
-def choose_by_values(values: Array, moment: Moment) -> Choice:
+def choose_by_values(values: Array, moment: Moment, temperature: float = 0.0) -> Choice:
     """Return the action of the highest value, or by chance any legal one."""
-    (legal,) = moment.legal
-    best = values if legal is None else np.where(legal, values, -np.inf)
-    done = explore(best.argmax(axis=1)[None], values.shape[1], moment)
+    done = explore(values[None], moment, temperature)
     expected = np.take_along_axis(values, done.actions[0][:, None], axis=1).T
     return Choice(done.actions, done.probabilities, expected, done.entropies)
 
@@ -30,16 +29,9 @@ def choose_by_chances(chances: Array, moment: Moment) -> Choice:
     kept = np.where(total > LEAST, kept, even)  # nothing legal was likely: all are
     kept = kept / np.maximum(kept.sum(axis=1, keepdims=True), LEAST)
     likeliest = kept.argmax(axis=1)
-    sums = kept.cumsum(axis=1)
-    below = sums <= moment.draws[0, :, :1] * sums[:, -1:]
-    # The first action whose sum lies above the draw; where none is legal, any will do.
-    drawn = np.minimum(below.sum(axis=1), chances.shape[1] - 1)
+    drawn = draw(kept, moment.draws[0, :, 0])
     actions = likeliest if moment.exploration[0] == 0 else drawn
     picked = np.take_along_axis(kept, actions[:, None], axis=1).T
-    entropies = -(kept * _log(kept)).sum(axis=1)
+    entropies = -(kept * log(kept)).sum(axis=1)
     unknown = np.zeros_like(picked)  # it says nothing of what it expects
     return Choice(actions[None], picked, unknown, entropies[None])
-
-
-def _log(chances: Array) -> Array:
-    return np.log(np.maximum(chances, LEAST))

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from rookery.algorithms import losses
 from rookery.algorithms.ahead import Columns, Given, Place, Places
-from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy, explore
+from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy
 from rookery.algorithms.encoder import Encoder
+from rookery.algorithms.exploring import explore
 from rookery.algorithms.group import Inputs, noise_for
 from rookery.algorithms.networks import Linear, Noise, Parameters, padded, shaken
 from rookery.algorithms.paths import PathColumns, lay_out_paths, paths_of
@@ -137,19 +138,9 @@ class GreedyPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         worlds = moment.draws.shape[1]
         values = self.values(moment.seen, worlds)
-        done = explore(_best(values, moment.legal), self.network.actions, moment)
+        done = explore(values, moment, self.plans[0].settings.epsilon.temperature)
         expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
         return Choice(done.actions, done.probabilities, expected, done.entropies)
-
-
-def _best(values: Array, legal: Sequence[Array | None]) -> Array:
-    """Return the legal action of the highest value, (agents, worlds)."""
-    if any(mask is not None for mask in legal):
-        values = values.copy()
-        for of_agent, mask in zip(values, legal, strict=True):
-            if mask is not None:
-                of_agent[~mask] = losses.FAR_BELOW
-    return values.argmax(axis=2)
 
 
 class GreedyRule(ValueRule):

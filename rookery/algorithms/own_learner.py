@@ -162,8 +162,9 @@ class OwnPolicy(Policy):
     def act(self, moment: Moment) -> Choice:
         """Choose by values with some exploration, or draw by probabilities."""
         table = self._mine.table(self.method, moment.seen[0], seed_at(moment))
-        choose = choose_by_values if self.method == "values" else choose_by_chances
-        return choose(table, moment)
+        if self.method != "values":
+            return choose_by_chances(table, moment)
+        return choose_by_values(table, moment, self.plans[0].settings.epsilon.temperature)
 
 
 class OwnRule(Rule):

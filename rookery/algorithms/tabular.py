@@ -105,7 +105,8 @@ class TabularPolicy(Policy):
     def act(self, moment: Moment) -> Choice:
         """Choose the best action, or by chance a random one."""
         keys = self._table.keys(moment.seen[0])
-        return choose_by_values(np.stack([self._table.look(k) for k in keys]), moment)
+        values = np.stack([self._table.look(k) for k in keys])
+        return choose_by_values(values, moment, self.plans[0].settings.epsilon.temperature)
 
 
 class TabularRule(Rule):

@@ -34,6 +34,12 @@ class EpsilonConfig(Settings):
     start: float = Field(1.0, ge=0, le=1, description="Chance in the first step.")
     end: float = Field(0.02, ge=0, le=1, description="Chance after `steps` steps.")
     steps: int = Field(30_000, ge=1, description="Steps of its own until `end` is reached.")
+    temperature: float = Field(
+        0.0,
+        ge=0,
+        description="Above 0, actions whose values differ by less than about this are "
+        "taken nearly alike (softmax), instead of the best; not where epsilon is 0.",
+    )
 
 
 class ReplayConfig(Settings):

@@ -69,6 +69,7 @@ CASES = {
     ),
     "iqn, convolution": (IQN, {"network": {"channels": 16, "width": 13}}, {"parts": GRID}),
     "dqn": (DQN, {}, {}),
+    "dqn, by a softmax": (DQN, {"epsilon": {"temperature": 0.1}}, {"actions": 7}),
     "dqn, 13 wide, plain": (
         DQN,
         {
