@@ -6,16 +6,21 @@ and chance are added here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from rookery.algorithms.base import LEAST, Choice, Moment
-from rookery.algorithms.exploring import draw, explore, log
+from rookery.algorithms.base import LEAST, AgentPlan, Choice, Moment
+from rookery.algorithms.exploring import draw, explore, log, temperatures_of
 from rookery.specs import Array
 
 
-def choose_by_values(values: Array, moment: Moment, temperature: float = 0.0) -> Choice:
+def choose_by_values(
+    values: Array, moment: Moment, plans: Sequence[AgentPlan] = ()
+) -> Choice:
     """Return the action of the highest value, or by chance any legal one."""
-    done = explore(values[None], moment, temperature)
+    temperatures = temperatures_of(plans, moment.exploration) if plans else None
+    done = explore(values[None], moment, temperatures)
     expected = np.take_along_axis(values, done.actions[0][:, None], axis=1).T
     return Choice(done.actions, done.probabilities, expected, done.entropies)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, Moment
+from rookery.algorithms.base import LEAST, AgentPlan, Moment
 from rookery.algorithms.losses import FAR_BELOW
 from rookery.specs import Array
 
@@ -21,16 +21,28 @@ class Explored:
     entropies: Array
 
 
-def explore(values: Array, moment: Moment, temperature: float = 0.0) -> Explored:
+def temperatures_of(plans: Sequence[AgentPlan], exploration: Array) -> Array | None:
+    """Return how evenly agents take actions that look alike; None: all take the best.
+
+    A temperature falls as the chance of a random action does, and is gone with it.
+    """
+    chosen = [plan.settings.epsilon for plan in plans]
+    if not chosen[0].temperature or not exploration.any():
+        return None
+    first = np.array([max(one.start, LEAST) for one in chosen])
+    return chosen[0].temperature * exploration / first
+
+
+def explore(values: Array, moment: Moment, temperatures: Array | None) -> Explored:
     """Choose by values, (agents, worlds, actions), or by chance any legal action.
 
-    Without a temperature the best action is taken. With one, actions of nearly the same
-    value are taken nearly alike: by a softmax. Who does not explore takes the best.
+    Without temperatures, (agents,), the best action is taken. With them, actions of nearly
+    the same value are taken nearly alike, by a softmax; who does not explore has none.
     """
     liked = _legal(values, moment.legal)
-    if temperature and moment.exploration.any():
-        return _softly(liked, moment, temperature)
-    return _greedily(liked, moment)
+    if temperatures is None:
+        return _greedily(liked, moment)
+    return _softly(liked, moment, temperatures[:, None, None])
 
 
 def _greedily(values: Array, moment: Moment) -> Explored:
@@ -49,12 +61,12 @@ def _greedily(values: Array, moment: Moment) -> Explored:
     return Explored(actions, probabilities, np.full(greedy.shape, entropies))
 
 
-def _softly(values: Array, moment: Moment, temperature: float) -> Explored:
+def _softly(values: Array, moment: Moment, warmth: Array) -> Explored:
     """The first draw decides, by the chances of all actions together."""
     chance = moment.exploration[:, None, None]
     below = (values - values.max(axis=2, keepdims=True)).astype(np.float64)
     best = np.eye(values.shape[2])[values.argmax(axis=2)]
-    soft = np.where(chance > 0, np.exp(below / temperature), best)
+    soft = np.where(warmth > 0, np.exp(below / np.maximum(warmth, LEAST)), best)
     even = (values > FAR_BELOW).astype(np.float64)
     chances = (1.0 - chance) * _shares(soft) + chance * _shares(even)
     actions = draw(chances, moment.draws[..., 0])

@@ -19,7 +19,7 @@ from rookery.algorithms import losses
 from rookery.algorithms.ahead import Columns, Given, Place, Places
 from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy
 from rookery.algorithms.encoder import Encoder
-from rookery.algorithms.exploring import explore
+from rookery.algorithms.exploring import explore, temperatures_of
 from rookery.algorithms.group import Inputs, noise_for
 from rookery.algorithms.networks import Linear, Noise, Parameters, padded, shaken
 from rookery.algorithms.paths import PathColumns, lay_out_paths, paths_of
@@ -138,7 +138,8 @@ class GreedyPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         worlds = moment.draws.shape[1]
         values = self.values(moment.seen, worlds)
-        done = explore(values, moment, self.plans[0].settings.epsilon.temperature)
+        temperatures = temperatures_of(self.plans, moment.exploration)
+        done = explore(values, moment, temperatures)
         expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
         return Choice(done.actions, done.probabilities, expected, done.entropies)
 

@@ -164,7 +164,7 @@ class OwnPolicy(Policy):
         table = self._mine.table(self.method, moment.seen[0], seed_at(moment))
         if self.method != "values":
             return choose_by_chances(table, moment)
-        return choose_by_values(table, moment, self.plans[0].settings.epsilon.temperature)
+        return choose_by_values(table, moment, self.plans)
 
 
 class OwnRule(Rule):

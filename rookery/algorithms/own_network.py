@@ -168,8 +168,7 @@ class NetworkPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         inputs = self._network.inputs(moment.seen[0])
         values = self._network.values({}, inputs, seed_at(moment))
-        temperature = self.plans[0].settings.epsilon.temperature
-        return choose_by_values(values.numpy(), moment, temperature)
+        return choose_by_values(values.numpy(), moment, self.plans)
 
 
 class NetworkGroup(Group):

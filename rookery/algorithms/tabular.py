@@ -106,7 +106,7 @@ class TabularPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         keys = self._table.keys(moment.seen[0])
         values = np.stack([self._table.look(k) for k in keys])
-        return choose_by_values(values, moment, self.plans[0].settings.epsilon.temperature)
+        return choose_by_values(values, moment, self.plans)
 
 
 class TabularRule(Rule):

@@ -38,7 +38,7 @@ class EpsilonConfig(Settings):
         0.0,
         ge=0,
         description="Above 0, actions whose values differ by less than about this are "
-        "taken nearly alike (softmax), instead of the best; not where epsilon is 0.",
+        "taken nearly alike (softmax), not the best; it falls as epsilon does.",
     )
 
 
