@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +46,14 @@ def carry_out(
     Args:
         jobs: tuples of arguments.
         names: under which these are written down.
-        run: does one, in a process of its own, and returns figures.
+        run: does one, and returns figures.
         path: of the lines.
         at_once: how many.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     have = {tuple(one[name] for name in names) for one in known(path)}
     left = [job for job in jobs if job not in have]
-    with ProcessPoolExecutor(at_once, get_context("spawn")) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         begun = {pool.submit(run, *job): job for job in left}
         for number, done in enumerate(as_completed(begun), 1):
             about = dict(zip(names, begun[done], strict=True)) | done.result()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from batch import carry_out
+from batch import carry_out, rookery, words_of
 from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
@@ -48,7 +47,7 @@ COMMON = {
     "learning_rate": 0.0005,
     "epsilon.end": 0.02,
     "checkpoints.weights_every_rounds": 0,
-    "checkpoints.replay": False,
+    "checkpoints.replay": "false",
 }
 BLUE = "#2456b8"
 Episodes = Sequence[dict[str, Any]]
@@ -184,11 +183,10 @@ def run(part: str, value: float, seed: int) -> dict[str, Any]:
     sweep = SWEEPS[part]
     settings = {**COMMON, **sweep.settings, f"game.{sweep.setting}": value, "seed": seed}
     with tempfile.TemporaryDirectory() as name:
-        folder, started = Path(name) / "run", time.perf_counter()
-        trained = library.train(sweep.game, run=folder, rounds=sweep.rounds, **settings)
-        seconds = time.perf_counter() - started
+        folder, words = Path(name) / "run", words_of({**settings, "rounds": sweep.rounds})
+        done = rookery("train", sweep.game, *words, "--run", folder)
         lines = (folder / "episodes.jsonl").read_text().splitlines()
-        learners = trained.players()
+        learners = library.Run(folder).players()
         for agent in learners.values():
             agent.exploration = COMMON["epsilon.end"]
         match = play(sweep, value, learners)
@@ -196,7 +194,7 @@ def run(part: str, value: float, seed: int) -> dict[str, Any]:
     last = [e for e in episodes if e["round"] > (1 - LAST) * sweep.rounds]
     outcome = Outcome(last, rewards_of(match))
     found: dict[str, Any] = {name: of(outcome) for name, of in sweep.measures.items()}
-    return found | {"seconds": seconds}
+    return found | {"seconds": done["seconds"]}
 
 
 def play(sweep: Sweep, value: float, players: Any) -> library.Match:

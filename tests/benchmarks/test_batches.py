@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 Load = Callable[[str], ModuleType]
@@ -18,22 +19,22 @@ def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
 
 
+def run(folder: str, seed: int) -> dict[str, Any]:
+    """Leave a file, which is an error if it is there already."""
+    (Path(folder) / f"made-{seed}").touch(exist_ok=False)
+    return {"score": seed * 10}
+
+
 def test_what_is_finished_is_not_made_again(load: Load, tmp_path: Path) -> None:
-    batch, made = load("batch"), []
-
-    def run(part: str, seed: int) -> dict[str, Any]:
-        made.append((part, seed))
-        return {"score": seed * 10}
-
+    batch, name = load("batch"), str(tmp_path)
     path = tmp_path / "results" / "runs.jsonl"
     for seeds in (1, 2):
-        jobs = [("a", seed) for seed in range(seeds)]
-        found = batch.carry_out(jobs, ("part", "seed"), run, path, 1)
+        jobs = [(name, seed) for seed in range(seeds)]
+        found = batch.carry_out(jobs, ("folder", "seed"), run, path, 1)
 
-    assert made == [("a", 0), ("a", 1)]
     assert found == [
-        {"part": "a", "seed": 0, "score": 0},
-        {"part": "a", "seed": 1, "score": 10},
+        {"folder": name, "seed": 0, "score": 0},
+        {"folder": name, "seed": 1, "score": 10},
     ]
 
 
@@ -41,22 +42,25 @@ EPISODES = [
     {
         "turns": 50,
         "returns": {"0": 3.0, "1": 1.0},
-        "counts": {"stags": {"0": 1, "1": 1}, "hares": {"0": 2, "1": 0}},
+        "counts": {"hares": {"0": 2, "1": 0}},
     },
     {
         "turns": 50,
         "returns": {"0": 0.0, "1": 2.0},
-        "counts": {"stags": {"0": 1, "1": 1}, "hares": {"0": 2, "1": 2}},
+        "counts": {"hares": {"0": 2, "1": 2}},
     },
 ]
 
 
 def test_measures_of_sweeps_count_agents_and_turns(load: Load) -> None:
-    sweeps = load("literature")
+    rewards = np.zeros((2, 8, 2))
+    rewards[:, :6], rewards[0, 6:, 1] = 100.0, 1.0
 
-    assert sweeps.per_turn(EPISODES, "hares") == pytest.approx(3.0)
-    assert sweeps.both(EPISODES) == pytest.approx(3.0)
-    assert sweeps.share_of_stags(EPISODES) == pytest.approx(0.4)
+    outcome = load("literature").Outcome(EPISODES, rewards)
+
+    assert outcome.per_100_turns("hares") == pytest.approx(3.0)
+    assert outcome.of_all() == pytest.approx(3.0)
+    assert outcome.late() == pytest.approx(25.0)
 
 
 def test_published_scores_are_in_the_unit_they_were_published_in(load: Load) -> None:

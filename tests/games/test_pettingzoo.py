@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpe2 import simple_spread_v3
 from pettingzoo import AECEnv
+from pettingzoo.classic import tictactoe_v3
 from pettingzoo.utils.conversions import aec_to_parallel, turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import TerminateIllegalWrapper
 from pydantic import ValidationError
 
 from rookery.errors import ConfigError, GameError
-from rookery.games.foreign.pettingzoo import PettingZooGame
+from rookery.games.foreign.pettingzoo import PettingZooGame, as_parallel
 from rookery.games.foreign.pettingzoo import open_game as open_pettingzoo
 from rookery.seeding import Purpose
 from rookery.specs import Array
@@ -429,6 +432,14 @@ class TestSettings:
             "gift": 0.5,
             "size": (2,),
         }
+
+
+def test_wrappers_that_only_check_are_left_out_and_others_stay() -> None:
+    spread = as_parallel(simple_spread_v3.parallel_env())
+    tictactoe = as_parallel(tictactoe_v3.env())
+
+    assert isinstance(spread.aec_env, simple_spread_v3.raw_env)
+    assert type(tictactoe._copy) is TerminateIllegalWrapper
 
 
 class TestPaths:
