@@ -33,10 +33,14 @@ COMMON: dict[str, Any] = {
 }
 VALUES: dict[str, Any] = {
     "rounds": 250,
-    "updates_per_round": 40,
-    "epsilon.steps": 3_000,
-    "epsilon.end": 0.05,
-    "target.rate": 0.02,
+    "updates_per_round": 100,
+    "network.width": 128,
+    "rate.schedule": "linear",
+    "rate.end": 0.02,
+    "reward.scale": 0.1,
+    "epsilon.steps": 8_000,
+    "epsilon.end": 0.04,
+    "target.rate": 0.03,
     "replay.warmup": 200,
 }
 POLICIES: dict[str, Any] = {"rounds": 500}

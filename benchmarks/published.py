@@ -56,7 +56,7 @@ CASES = {
     ),
 }
 FORAGING = {
-    "rounds": 1_000,
+    "rounds": 1_500,
     "batch_size": 512,
     "updates_per_round": 50,
     "learning_rate": 3e-4,
@@ -71,9 +71,9 @@ FORAGING = {
     "replay.exponent": 0.9,
     "replay.correction": 0,
     "epsilon.start": 0.1,
-    "epsilon.end": 0.05,
-    "epsilon.steps": 400_000,
-    "epsilon.temperature": 0.05,
+    "epsilon.end": 0.01,
+    "epsilon.steps": 1_000_000,
+    "epsilon.temperature": 0.1,
 }
 SPREAD = {
     "rounds": 2_500,
