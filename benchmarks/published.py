@@ -36,22 +36,18 @@ COMMON = {
 
 @dataclass(frozen=True)
 class Case:
-    """A game, how long it is trained, and what has been published."""
+    """A game, and the score that is asked for."""
 
     game: str
     wanted: float
-    unit: str
     settings: dict[str, Any]
 
 
 CASES = {
-    "foraging": Case(
-        "gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3", 0.9, "return of both", {}
-    ),
+    "foraging": Case("gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3", 0.9, {}),
     "spread": Case(
         "pettingzoo:mpe2.simple_spread_v3",
         -11.3,
-        "return per agent",
         {"game.max_cycles": 25},
     ),
 }

@@ -26,7 +26,7 @@ def temperatures_of(plans: Sequence[AgentPlan], exploration: Array) -> Array | N
 
     A temperature falls as the chance of a random action does, and is gone with it.
     """
-    chosen = [plan.settings.epsilon for plan in plans]
+    chosen = [plan.settings.epsilon for plan in plans]  # of one group: one temperature
     if not chosen[0].temperature or not exploration.any():
         return None
     first = np.array([max(one.start, LEAST) for one in chosen])

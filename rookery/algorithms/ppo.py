@@ -28,6 +28,7 @@ from rookery.algorithms.base import (
 )
 from rookery.algorithms.encoder import Encoder
 from rookery.algorithms.experience import Experience, Minibatch
+from rookery.algorithms.exploring import draw, log
 from rookery.algorithms.group import STOPPED, Group, Inputs
 from rookery.algorithms.networks import Linear, Parameters, linear
 from rookery.algorithms.values import Losses, RoundLog
@@ -95,14 +96,11 @@ class PpoPolicy(Policy):
         logits, values = self.outputs(self._inputs.fill(moment.seen))
         legal = _stacked_legal(moment.legal, logits.shape)
         chances = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
-        below = chances.cumsum(axis=2) <= moment.draws[:, :, :1]
-        # Sums fall short of 1 by rounding: the largest draws take the last likely action.
-        last = chances.shape[2] - 1 - (chances[:, :, ::-1] > 0).argmax(axis=2)
-        drawn = np.minimum(below.sum(axis=2), last)
+        drawn = draw(chances, moment.draws[..., 0])
         greedy = moment.exploration[:, None] == 0
         actions = np.where(greedy, chances.argmax(axis=2), drawn)
         picked = np.take_along_axis(chances, actions[..., None], axis=2)[..., 0]
-        entropies = -(chances * np.log(np.maximum(chances, 1e-12))).sum(axis=2)
+        entropies = -(chances * log(chances)).sum(axis=2)
         return Choice(actions, picked, values.numpy(), entropies)
 
 
