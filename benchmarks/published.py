@@ -95,7 +95,15 @@ POLICY = {
 }
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("foraging", "dqn"): {**FORAGING, "network.width": 128},
-    ("foraging", "iqn"): {**FORAGING, "network.width": 64, "network.quantiles": 4},
+    ("foraging", "iqn"): {
+        **FORAGING,
+        "rounds": 700,
+        "batch_size": 256,
+        "epsilon.steps": 470_000,
+        "network.width": 128,
+        "network.quantiles": 4,
+        "iqn.threshold": 10,
+    },
     ("foraging", "ppo"): {**POLICY, "reward.scale": 10, "ppo.entropy": 0.02},
     ("spread", "dqn"): SPREAD,
     ("spread", "iqn"): {**SPREAD, "network.quantiles": 4, "batch_size": 128},

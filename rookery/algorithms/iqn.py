@@ -85,9 +85,10 @@ class IqnRule(GreedyRule):
         embedded = self.network.embed(weights, fractions)
         found = self.network.chosen(weights, hidden, embedded, columns.actions)
         threshold = self.plans[0].settings.iqn.threshold
-        loss, errors = losses.quantile_huber(found, targets, fractions, threshold, shares)
-        expected = found.detach().mean(dim=2)
-        return Losses((loss * importance).mean(dim=1), errors, expected)
+        loss = losses.quantile_huber(found, targets, fractions, threshold, shares)
+        found = found.detach()
+        errors = losses.mean_errors(found, targets, shares)
+        return Losses((loss * importance).mean(dim=1), errors, found.mean(dim=2))
 
     def _fractions(self, draws: Array) -> tuple[Tensor, Tensor]:
         """Return random fractions of where steps opened, and of all their ends."""

@@ -66,8 +66,8 @@ def quantile_huber(
     fractions: Tensor,
     threshold: float = 1.0,
     shares: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the quantile Huber loss and the mean absolute error, (agents, batch) each.
+) -> Tensor:
+    """Return the quantile Huber loss, (agents, batch).
 
     Args:
         found: (agents, batch, quantiles) values at `fractions`.
@@ -79,8 +79,18 @@ def quantile_huber(
     """
     apply = _QuantileHuber.apply
     given = (found, targets, fractions, threshold, shares)
-    loss, sizes = apply(*given)  # type: ignore[no-untyped-call]
-    return loss, sizes
+    loss: Tensor = apply(*given)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def mean_errors(found: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
+    """Return how far the means of quantiles are from those of targets, (agents, batch).
+
+    Not the errors of single quantiles: where returns differ by chance these stay large
+    for ever, and such steps would be drawn again and again with nothing to learn from.
+    """
+    wanted = targets.mean(dim=2) if shares is None else (targets * shares).sum(dim=2)
+    return (wanted - found.mean(dim=2)).abs()
 
 
 class _QuantileHuber(torch.autograd.Function):
@@ -94,24 +104,18 @@ class _QuantileHuber(torch.autograd.Function):
         fractions: Tensor,
         threshold: float,
         shares: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Tensor:
         errors = targets.unsqueeze(2) - found.unsqueeze(3)
         sizes = errors.abs()
         weight = (fractions.unsqueeze(3) - (errors < 0).float()).abs_()
         near = sizes.clamp(max=threshold)
         slopes = _mean(errors.clamp_(-threshold, threshold).mul_(weight), shares)
         ctx.save_for_backward(slopes.div_(-threshold))
-        # Both the same without shares, but not to the last bit.
-        whole = shares is None
-        means = sizes.mean(dim=(2, 3)) if whole else _mean(sizes, shares).mean(dim=2)
         huber = sizes.sub_(0.5 * near).mul_(near).mul_(weight)
-        ctx.mark_non_differentiable(means)
-        return _mean(huber, shares).sum(dim=2).div_(threshold), means
+        return _mean(huber, shares).sum(dim=2).div_(threshold)
 
     @staticmethod
-    def backward(
-        ctx: Any, gradient: Tensor, _: Tensor
-    ) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         (slopes,) = ctx.saved_tensors
         return gradient.unsqueeze(2) * slopes, None, None, None, None
 

@@ -65,7 +65,7 @@ class PlainIqn:
         return max(allowed, key=lambda i: means[i].item())
 
     def loss(self, steps, importance, noise=None, other=None):
-        """Return the mean loss of steps, and their mean absolute errors."""
+        """Return the mean loss of steps, and the errors of their means."""
         weights = shaken_plainly(self.weights, noise)
         target = shaken_plainly(self.target, other)
         total, errors = 0.0, []
@@ -90,7 +90,7 @@ class PlainIqn:
             )
             tilt = (step["fractions"][:, None] - (each < 0).float()).abs()
             total = total + weight * (tilt * huber / threshold).mean(dim=1).sum()
-            errors.append(each.detach().abs().mean().item())
+            errors.append((wanted.mean() - found.detach().mean()).abs().item())
         return total / len(steps), errors
 
     def update(self, *batch):

@@ -105,22 +105,21 @@ def test_nothing_is_bootstrapped_where_the_discount_is_zero():
 
 def test_quantile_huber_of_one_quantile_by_hand():
     # Error 3 - 1 = 2, above the threshold: huber 1 * (2 - 0.5) = 1.5; times fraction 0.25.
-    loss, errors = losses.quantile_huber(tensor([[1]]), tensor([[3]]), tensor([[0.25]]))
+    loss = losses.quantile_huber(tensor([[1]]), tensor([[3]]), tensor([[0.25]]))
 
     assert_close(loss, [[0.375]])
-    assert_close(errors, [[2]])
 
 
 def test_overestimates_weigh_what_underestimates_do_not():
     # Error 1 - 3 = -2: huber 1.5, times 1 - 0.25.
-    loss, _ = losses.quantile_huber(tensor([[3]]), tensor([[1]]), tensor([[0.25]]))
+    loss = losses.quantile_huber(tensor([[3]]), tensor([[1]]), tensor([[0.25]]))
 
     assert_close(loss, [[1.125]])
 
 
 def test_small_errors_count_squared():
     # Error 0.5: huber 0.125; times 0.8.
-    loss, _ = losses.quantile_huber(tensor([[0]]), tensor([[0.5]]), tensor([[0.8]]))
+    loss = losses.quantile_huber(tensor([[0]]), tensor([[0.5]]), tensor([[0.8]]))
 
     assert_close(loss, [[0.1]])
 
@@ -130,17 +129,31 @@ def test_quantile_huber_is_a_sum_over_quantiles_and_a_mean_over_targets():
     # Quantile 0.1 at 1: errors -0.5 and -3, huber 0.125 and 2.5, weights 0.9: mean 1.18125.
     found, fractions = tensor([[0, 1]]), tensor([[0.5, 0.1]])
 
-    loss, errors = losses.quantile_huber(found, tensor([[0.5, -2]]), fractions)
+    loss = losses.quantile_huber(found, tensor([[0.5, -2]]), fractions)
 
     assert_close(loss, [[0.40625 + 1.18125]])
-    assert_close(errors, [[(0.5 + 2 + 0.5 + 3) / 4]])
+
+
+def test_the_error_of_quantiles_is_that_of_their_mean():
+    # Means 0.5 and -0.75: single quantiles are off by 1.5 in the mean.
+    found, targets = tensor([[0, 1]]), tensor([[0.5, -2]])
+
+    assert_close(losses.mean_errors(found, targets), [[1.25]])
+    shares = tensor([[0.8, 0.2]])  # 0.8 * 0.5 - 0.2 * 2 = 0
+    assert_close(losses.mean_errors(found, targets, shares), [[0.5]])
+
+
+def test_returns_that_differ_by_chance_are_no_error_once_they_are_known():
+    known = tensor([[-1, 1]])
+
+    assert_close(losses.mean_errors(known, known), [[0]])
 
 
 def test_the_threshold_is_where_the_loss_turns_linear():
     # Error 3, threshold 2: 2 * (3 - 1) / 2 = 2; times 0.5.
     found = losses.quantile_huber(tensor([[0]]), tensor([[3]]), tensor([[0.5]]), 2.0)
 
-    assert_close(found[0], [[1.0]])
+    assert_close(found, [[1.0]])
 
 
 def plain_quantile_huber(found, targets, fractions, threshold):
@@ -163,7 +176,7 @@ def test_quantile_huber_is_that_of_a_plain_loop(threshold):
     found, fractions = chance.normal(size=(2, 3, 4)), chance.random((2, 3, 4))
     targets = 2 * chance.normal(size=(2, 3, 5))
 
-    loss, _ = losses.quantile_huber(
+    loss = losses.quantile_huber(
         *(torch.tensor(array) for array in (found, targets, fractions)), threshold
     )
 
@@ -189,7 +202,7 @@ def test_the_gradient_of_quantile_huber_is_that_of_finite_differences():
 
 
 def _double_quantile_huber(found, targets, fractions):
-    return losses.quantile_huber(found, targets, fractions)[0]
+    return losses.quantile_huber(found, targets, fractions)
 
 
 def test_minimising_quantile_huber_finds_the_quantile():
@@ -198,7 +211,7 @@ def test_minimising_quantile_huber_finds_the_quantile():
     fractions = torch.full_like(places, 0.8)
 
     each = [
-        losses.quantile_huber(place.view(1, 1, 1), targets, fractions[..., :1])[0].item()
+        losses.quantile_huber(place.view(1, 1, 1), targets, fractions[..., :1]).item()
         for place in places.flatten()
     ]
 
