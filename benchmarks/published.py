@@ -97,16 +97,18 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("foraging", "dqn"): {**FORAGING, "network.width": 128},
     ("foraging", "iqn"): {
         **FORAGING,
-        "rounds": 700,
+        "rounds": 1_200,
         "batch_size": 256,
-        "epsilon.steps": 470_000,
+        "epsilon.steps": 800_000,
         "network.width": 128,
         "network.quantiles": 4,
         "iqn.threshold": 10,
+        "iqn.gap": 0.5,
+        "epsilon.temperature": 0.2,
     },
     ("foraging", "ppo"): {**POLICY, "reward.scale": 10, "ppo.entropy": 0.02},
-    ("spread", "dqn"): SPREAD,
-    ("spread", "iqn"): {**SPREAD, "network.quantiles": 4, "batch_size": 128},
+    ("spread", "dqn"): {**SPREAD, "dqn.gap": 0.8},
+    ("spread", "iqn"): {**SPREAD, "iqn.gap": 0.8, "network.quantiles": 4},
     ("spread", "ppo"): {**POLICY, "reward.scale": 0.1, "discount": 0.95},
 }
 """By case and algorithm; a round has 800 turns."""

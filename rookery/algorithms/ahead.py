@@ -36,6 +36,7 @@ class Columns:
     actions: Tensor
     returns: Tensor
     discounts: Tensor
+    legal: Tensor | None
     next_legal: Tensor | None
 
 
@@ -88,14 +89,13 @@ def lay_out(
     shape = (passes, len(batches), size)
     actions = np.zeros(shape, np.int64)
     returns, discounts = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    legal = np.ones((*shape, plan.spec.num_actions), bool) if plan.spec.masked else None
     for i, batch in enumerate(batches):
         if batch is not None:
             actions[:, i] = batch.actions.reshape(passes, size)
             returns[:, i] = (batch.returns * factors[i]).reshape(passes, size)
             discounts[:, i] = batch.discounts.reshape(passes, size)
-            if legal is not None and batch.next_legal is not None:
-                legal[:, i] = batch.next_legal.reshape(passes, size, -1)
+    legal = masks_of([one.legal if one else None for one in batches], shape, plan)
+    next_legal = masks_of([one.next_legal if one else None for one in batches], shape, plan)
     return [
         Given(
             [batch and batch.part(k * size, (k + 1) * size) for batch in batches],
@@ -103,8 +103,28 @@ def lay_out(
                 torch.from_numpy(actions[k]),
                 torch.from_numpy(returns[k]),
                 torch.from_numpy(discounts[k]),
-                None if legal is None else torch.from_numpy(legal[k]),
+                None if legal is None else legal[k],
+                None if next_legal is None else next_legal[k],
             ),
         )
         for k in range(passes)
     ]
+
+
+def masks_of(
+    masks: Sequence[Array | None], shape: tuple[int, int, int], plan: AgentPlan
+) -> Tensor | None:
+    """Return what is legal, (passes, agents, rows, actions); None: always everything.
+
+    Args:
+        masks: each agent's, (passes × rows, actions); everything is legal where none is.
+        shape: how many passes, agents and rows.
+        plan: of any agent of the group.
+    """
+    if not plan.spec.masked:
+        return None
+    found = np.ones((*shape, plan.spec.num_actions), bool)
+    for i, mask in enumerate(masks):
+        if mask is not None:
+            found[:, i] = mask.reshape(shape[0], shape[2], -1)
+    return torch.from_numpy(found)

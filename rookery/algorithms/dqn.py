@@ -95,6 +95,7 @@ class DqnRule(GreedyRule):
     ) -> Losses:
         """Compare values of chosen actions with what followed."""
         weights, target = self.shaken(place)
+        now = self.inputs_now(batches)
         with torch.no_grad():
             follows = self.inputs_next(batches)
             every = self.network.values(target, follows)
@@ -103,7 +104,11 @@ class DqnRule(GreedyRule):
             shares = self.shares(columns, best)
             if shares is not None:
                 targets = (shares * targets.view(shares.shape)).sum(dim=2)
-        found = self.network.chosen(weights, self.inputs_now(batches), columns.actions)
+            if self.gap:
+                values = self.network.values(target, now)
+                short = losses.shortfalls(values, columns.actions, columns.legal)
+                targets = targets - self.gap * short
+        found = self.network.chosen(weights, now, columns.actions)
         threshold = self.plans[0].settings.dqn.threshold
         loss, errors = losses.huber(found, targets, threshold)
         return Losses((loss * importance).mean(dim=1), errors, found.detach())

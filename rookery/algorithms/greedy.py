@@ -158,6 +158,7 @@ class GreedyRule(ValueRule):
         self._noises: dict[int, list[dict[str, Noise]]] = {}
         settings = plans[0].settings
         self._retrace = network.parts(settings).retrace
+        self.gap = network.parts(settings).gap
         self.ends = self.ends_of(settings)
         self._now, self._next = (
             Inputs(network.features, len(plans), self.batch_size * ends)

@@ -71,6 +71,7 @@ class IqnRule(GreedyRule):
         """Compare quantiles of chosen actions with those that followed."""
         fractions, others = self._fractions(draws)
         weights, target = self.shaken(place)
+        now = self.inputs_now(batches)
         with torch.no_grad():
             follows = self.inputs_next(batches)
             values, best = self._values_after(
@@ -81,7 +82,11 @@ class IqnRule(GreedyRule):
             if shares is not None:  # quantiles at all ends are targets, side by side
                 targets = targets.reshape(*shares.shape[:2], -1)
                 shares = (shares / self._quantiles).repeat_interleave(self._quantiles, 2)
-        hidden = self.network.read(weights, self.inputs_now(batches))
+            if self.gap:
+                means = self._means(target, now)
+                short = losses.shortfalls(means, columns.actions, columns.legal)
+                targets = targets - self.gap * short.unsqueeze(2)
+        hidden = self.network.read(weights, now)
         embedded = self.network.embed(weights, fractions)
         found = self.network.chosen(weights, hidden, embedded, columns.actions)
         threshold = self.plans[0].settings.iqn.threshold
@@ -114,13 +119,17 @@ class IqnRule(GreedyRule):
         hidden = self.network.read(target, inputs)
         every = self.network.values(target, hidden, self.network.embed(target, fractions))
         if self.plans[0].settings.iqn.double:
-            looks = self.network.read(weights, inputs)
-            fixed = self.network.embed(weights, self._fixed)
-            means = self.network.means(weights, looks, fixed)
+            means = self._means(weights, inputs)
         else:
             means = every.mean(dim=2)
         best = losses.masked(means, legal).argmax(dim=2)
         return _of_action(every, best), best
+
+    def _means(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """Return the values of actions as agents act by them."""
+        looks = self.network.read(weights, inputs)
+        fixed = self.network.embed(weights, self._fixed)
+        return self.network.means(weights, looks, fixed)
 
 
 def _of_action(values: Tensor, actions: Tensor) -> Tensor:

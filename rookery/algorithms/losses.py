@@ -34,6 +34,15 @@ def pick(values: Tensor, actions: Tensor) -> Tensor:
     return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
+def shortfalls(values: Tensor, actions: Tensor, legal: Tensor | None) -> Tensor:
+    """Return what chosen actions are worth less than the best, (…).
+
+    Targets lowered by a share of it, `gap`, leave the best action what it is worth and
+    push the others further below, until differences are 1 / (1 − gap) times as large.
+    """
+    return masked(values, legal).amax(dim=-1) - pick(values, actions)
+
+
 def bootstrap(returns: Tensor, discounts: Tensor, values: Tensor) -> Tensor:
     """Return targets: what was got, and the discounted value of where it led.
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.ahead import Columns, Given
+from rookery.algorithms.ahead import Columns, Given, masks_of
 from rookery.algorithms.base import AgentPlan
 from rookery.memory.replay import Batch, ReplayReader
 from rookery.specs import Array
@@ -38,6 +38,7 @@ class Paths(Batch):
             self.actions[start:stop],
             self.returns[first:last],
             self.discounts[first:last],
+            None if self.legal is None else self.legal[start:stop],
             None if self.next_legal is None else self.next_legal[first:last],
             self.taken[first:last],
             self.goes_on[first:last],
@@ -73,13 +74,15 @@ def paths_of(reader: ReplayReader, steps: Array, ends: int) -> Paths:
     goes_on[:, -1] = False
     opened, worlds = reader.opening(steps)
     rows = (turns.ravel(), np.repeat(worlds, ends))
+    masked = "legal" in reader.rows.columns
     return Paths(
         reader.look(opened, worlds),
         reader.look(*rows),
         reader.at("action", opened, worlds),
         returns.ravel(),
         discounts.ravel(),
-        reader.at("legal", *rows) if "legal" in reader.rows.columns else None,
+        reader.at("legal", opened, worlds) if masked else None,
+        reader.at("legal", *rows) if masked else None,
         reader.at("action", *rows),
         goes_on.ravel(),
     )
@@ -116,20 +119,20 @@ def _columns(
     actions, taken = np.zeros((agents, size), np.int64), np.zeros(every, np.int64)
     returns, discounts = np.zeros((2, *every), np.float32)
     goes_on = np.zeros(every, bool)
-    legal = np.ones((*every, plan.spec.num_actions), bool) if plan.spec.masked else None
     for i, one in enumerate(paths):
         if one is None:
             continue
         assert isinstance(one, Paths)
         actions[i], taken[i], goes_on[i] = one.actions, one.taken, one.goes_on
         returns[i], discounts[i] = one.returns * factors[i], one.discounts
-        if legal is not None:
-            legal[i] = one.next_legal
+    legal = masks_of([one.legal if one else None for one in paths], (1, agents, size), plan)
+    after = masks_of([one.next_legal if one else None for one in paths], (1, *every), plan)
     return PathColumns(
         torch.from_numpy(actions),
         torch.from_numpy(returns),
         torch.from_numpy(discounts),
-        None if legal is None else torch.from_numpy(legal),
+        None if legal is None else legal[0],
+        None if after is None else after[0],
         torch.from_numpy(taken).view(agents, size, ends),
         torch.from_numpy(goes_on).view(agents, size, ends),
     )

@@ -169,12 +169,13 @@ class RecurrentDqnRule(GreedyRule):
             discounts[i], keep[i] = batch.discounts, ~batch.starts
             trained[i] = batch.trained
             if legal is not None:
-                legal[i] = batch.next_legal
+                legal[i] = batch.legal
         return SequenceColumns(
             torch.from_numpy(actions),
             torch.from_numpy(returns),
             torch.from_numpy(discounts),
             None if legal is None else torch.from_numpy(legal),
+            None,
             torch.from_numpy(hidden),
             torch.from_numpy(keep),
             torch.from_numpy(closes),
@@ -200,9 +201,12 @@ class RecurrentDqnRule(GreedyRule):
         with torch.no_grad():
             after = self.network.unroll(target, *given)
             double = self.plans[0].settings.dqn.double
-            likes = losses.masked(every if double else after, columns.next_legal)
+            likes = losses.masked(every if double else after, columns.legal)
             best = losses.pick(after, likes.argmax(dim=3)).gather(2, columns.closes)
             targets = columns.returns + columns.discounts * best
+            if self.gap:
+                short = losses.shortfalls(after, columns.actions, columns.legal)
+                targets = targets - self.gap * short
         found = losses.pick(every, columns.actions)
         threshold = self.plans[0].settings.dqn.threshold
         loss, errors = losses.huber(found, targets, threshold)

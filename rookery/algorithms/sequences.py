@@ -20,9 +20,8 @@ from rookery.specs import Array
 class Sequences(Batch):
     """Sequences of one agent; arrays are (sequences, rows, …) unless they say so.
 
-    `returns`, `discounts` and `actions` are those of the step that opens in a row, and
-    `next_legal` is what is legal in the row itself. `next_seen` is empty: where a step
-    closes is a row of the sequence as well.
+    `returns`, `discounts` and `actions` are those of the step that opens in a row. Nothing
+    is next: where a step closes is a row of the sequence as well.
     """
 
     hidden: Array
@@ -47,7 +46,8 @@ class Sequences(Batch):
             self.actions[some],
             self.returns[some],
             self.discounts[some],
-            None if self.next_legal is None else self.next_legal[some],
+            None if self.legal is None else self.legal[some],
+            None,
             self.hidden[some],
             self.starts[some],
             self.closes[some],
@@ -122,6 +122,7 @@ class Timeline:
             np.where(trained, returns, 0),
             np.where(trained, discounts, 0),
             reader.at("legal", turns, worlds) if masked else None,
+            None,
             reader.at("hidden", turns[:, 0], worlds[:, 0]),
             starts,
             closes,

@@ -141,6 +141,8 @@ def _judge_rest(agent: int, turns: Array, worlds: Array, found: Batch) -> str | 
         np.array_equal(found.actions, action(agent, turns, worlds))
         and np.array_equal(found.returns, returns)
         and np.array_equal(found.discounts, np.where(over, 0, DISCOUNT ** (closes - turns)))
+        and found.legal is not None
+        and np.array_equal(found.legal, legal(turns, worlds))
         and found.next_legal is not None
         and np.array_equal(found.next_legal, legal(closes, worlds))
     )

@@ -119,6 +119,12 @@ class ValueParts(Settings):
     dueling: bool = Field(True, description="Split values into a state's and an action's.")
     noisy: bool = Field(False, description="Explore by noise in the weights, not epsilon.")
     threshold: float = Field(1.0, gt=0, description="Where the Huber loss turns linear.")
+    gap: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="How much of what an action is worth less than the best is taken off.",
+    )
     retrace: float | None = Field(
         None,
         ge=0,

@@ -91,6 +91,8 @@ class Batch:
     actions: Array
     returns: Array
     discounts: Array
+    legal: Array | None
+    """(steps, actions): what was legal where the step opened."""
     next_legal: Array | None
 
     def part(self, start: int, stop: int) -> Batch:
@@ -101,6 +103,7 @@ class Batch:
             self.actions[start:stop],
             self.returns[start:stop],
             self.discounts[start:stop],
+            None if self.legal is None else self.legal[start:stop],
             None if self.next_legal is None else self.next_legal[start:stop],
         )
 
@@ -259,5 +262,6 @@ class ReplayReader:
             self.rows.columns["action"][slots, worlds],
             self._returns[slots, worlds],
             self._discounts[slots, worlds],
+            self.at("legal", turns, worlds) if masked else None,
             self.at("legal", closes, worlds) if masked else None,
         )

@@ -57,6 +57,11 @@ class PlainDqn:
                 allowed = [k for k in range(len(after)) if legal is None or legal[i, k]]
                 best = max(allowed, key=lambda k: likes[k].item())
                 wanted = float(batch.returns[i]) + float(batch.discounts[i]) * after[best]
+                before = self.values(target, flat_inputs(batch.seen, i))
+                legal = batch.legal
+                allowed = [k for k in range(len(before)) if legal is None or legal[i, k]]
+                short = max(before[k] for k in allowed) - before[batch.actions[i]]
+                wanted = wanted - self.settings.dqn.gap * short
             found = self.values(weights, flat_inputs(batch.seen, i))[batch.actions[i]]
             size = (wanted - found).abs()
             huber = 0.5 * size**2 / threshold if size <= threshold else size - threshold / 2
@@ -89,14 +94,16 @@ CASES = {
     "deep and odd": {"network": {"width": 13, "depth": 3}},
     "hard target": {"target": {"every": 2, "rate": 1.0}},
     "prioritised": {"replay": {"kind": "prioritised"}},
+    "pushed apart": {"dqn": {"gap": 0.7}},
     "masked": {},
+    "masked, pushed apart": {"dqn": {"gap": 0.7}},
 }
 
 
 @pytest.mark.shows("D3")
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_updates_are_those_of_a_plain_implementation(name, chosen):
-    spec = spec_of(3, masked=name == "masked")
+    spec = spec_of(3, masked=name.startswith("masked"))
     plan = plan_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
     crew = Crew(DQN, [plan])
     parameters, reader = crew.rule.network.parameters, crew.lives[0].reader

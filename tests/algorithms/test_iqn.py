@@ -72,13 +72,17 @@ class PlainIqn:
         for step, weight in zip(steps, importance, strict=True):
             with torch.no_grad():
                 after = self.quantiles(target, step["next"], step["others"])
+                count = self.settings.iqn.acting_quantiles
+                fixed = (torch.arange(count) + 0.5) / count
                 if self.settings.iqn.double:
-                    count = self.settings.iqn.acting_quantiles
-                    fixed = (torch.arange(count) + 0.5) / count
                     best = self.best(weights, step["next"], fixed, step["legal"])
                 else:
                     best = self.best(target, step["next"], step["others"], step["legal"])
                 wanted = step["return"] + step["discount"] * after[:, best]
+                means = self.quantiles(target, step["now"], fixed).mean(dim=0)
+                top = self.best(target, step["now"], fixed, step["legal_now"])
+                short = means[top] - means[step["action"]]
+                wanted = wanted - self.settings.iqn.gap * short
             found = self.quantiles(weights, step["now"], step["fractions"])
             found = found[:, step["action"]]
             each = wanted[None, :] - found[:, None]
@@ -135,6 +139,7 @@ def steps_of(batch, draws, quantiles):
             "action": int(batch.actions[i]),
             "return": float(batch.returns[i]),
             "discount": float(batch.discounts[i]),
+            "legal_now": None if batch.legal is None else batch.legal[i],
             "legal": None if batch.next_legal is None else batch.next_legal[i],
             "fractions": numbers[0, i],
             "others": numbers[1, i],
@@ -169,14 +174,16 @@ CASES = {
     "clipped": {"gradient": {"clip": 0.05}},
     "hard target": {"target": {"every": 2, "rate": 1.0}},
     "prioritised": {"replay": {"kind": "prioritised"}},
+    "pushed apart": {"iqn": {"gap": 0.7}},
     "masked": {},
+    "masked, pushed apart": {"iqn": {"gap": 0.7}},
 }
 
 
 @pytest.mark.shows("D3")
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_updates_are_those_of_a_plain_implementation(name, chosen):
-    spec = spec_of(3, masked=name == "masked")
+    spec = spec_of(3, masked=name.startswith("masked"))
     plan = plan_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
     crew = Crew(IQN, [plan])
     parameters, reader = crew.rule.network.parameters, crew.lives[0].reader

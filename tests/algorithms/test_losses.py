@@ -100,6 +100,27 @@ def test_nothing_is_bootstrapped_where_the_discount_is_zero():
     assert found.tolist() == [[[3, 3]]]
 
 
+# Pushing actions apart.
+
+
+def test_the_shortfall_of_an_action_is_what_it_is_worth_less_than_the_best_legal_one():
+    values, actions = tensor([1, 4, 2]), torch.tensor([2])
+
+    assert_close(losses.shortfalls(values, actions, None), [2])
+    legal = torch.tensor([[True, False, True]])
+    assert_close(losses.shortfalls(values, actions, legal), [0])
+
+
+def test_a_gap_leaves_the_best_action_and_multiplies_differences():
+    worth, gap = tensor(1, 0.9, 0.5), 0.75
+    values = torch.zeros(3)
+    for _ in range(200):
+        short = losses.shortfalls(values.expand(3, 3), torch.arange(3), None)
+        values = worth - gap * short
+
+    assert_close(values, [1, 1 - 4 * 0.1, 1 - 4 * 0.5])
+
+
 # The quantile Huber loss.
 
 

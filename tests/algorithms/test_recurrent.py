@@ -26,7 +26,7 @@ LENGTH = 6
 # By hand: a network whose values are its last biases, and three steps.
 
 
-def hand_plan(burn_in):
+def hand_plan(burn_in, gap):
     return plan_of(
         spec=spec_of(parts=PART, actions=2),
         frames=1,
@@ -35,7 +35,7 @@ def hand_plan(burn_in):
         batch_size=2,
         updates_per_round=1,
         replay={"warmup": 1},
-        dqn={"dueling": False},
+        dqn={"dueling": False, "gap": gap},
         recurrent={"sequence": 4, "burn_in": burn_in},
     )
 
@@ -57,8 +57,8 @@ def hand_reader(plan):
     return reader
 
 
-def learned_by_hand(step, burn_in):
-    plan = hand_plan(burn_in)
+def learned_by_hand(step, burn_in, gap=0.0):
+    plan = hand_plan(burn_in, gap)
     rule = RECURRENT_DQN.rule([plan], SEED)
     named = rule.named(rule.initial(plan))
     for name, array in named.items():
@@ -90,6 +90,15 @@ def test_the_loss_of_three_steps_is_what_one_reckons_by_hand(step, burn_in, lear
     assert metrics["updates"] == 1
     assert metrics["loss"] == pytest.approx(loss)
     assert metrics["td_error"] == pytest.approx(0.9 * max(sizes) + 0.1 * np.mean(sizes))
+
+
+def test_worse_actions_are_aimed_below_what_followed():
+    # The first and the last took the action that is worth 1 less: they aim half of that
+    # lower, at 1.5 and 2.5.
+    metrics = learned_by_hand(0, 0, gap=0.5)
+
+    assert metrics["loss"] == pytest.approx((0.125 + 0.5 + 1.0) / 3)
+    assert metrics["td_error"] == pytest.approx(0.9 * 1.5 + 0.1 * (0.5 + 1 + 1.5) / 3)
 
 
 # Against plain loops.

@@ -84,7 +84,9 @@ def test_a_row_with_one_number_of_another_turn_is_torn(reader, batch):
     assert judge(reader, batch) == "torn"
 
 
-@pytest.mark.parametrize("column", ["actions", "returns", "discounts", "next_legal"])
+@pytest.mark.parametrize(
+    "column", ["actions", "returns", "discounts", "legal", "next_legal"]
+)
 def test_a_row_whose_columns_do_not_belong_together_is_torn(reader, batch, column):
     wrong = np.roll(getattr(batch, column), 1, axis=0)
 

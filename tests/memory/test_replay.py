@@ -33,7 +33,7 @@ def everything(reader):
     """Return all that can be drawn from a reader, as one list of arrays."""
     batch = reader.batch(reader.usable)
     parts = [*batch.seen.values(), *batch.next_seen.values()]
-    rest = [batch.actions, batch.returns, batch.discounts, batch.next_legal]
+    rest = [batch.actions, batch.returns, batch.discounts, batch.legal, batch.next_legal]
     return [reader.usable.copy(), reader.closes(reader.usable), *parts, *rest]
 
 
@@ -291,6 +291,7 @@ def test_batches_are_those_of_plain_lists(worlds, capacity, frames, n_step):
         assert batch.returns[i] == pytest.approx(wanted.returns)
         assert batch.discounts[i] == pytest.approx(wanted.discount)
         assert batch.actions[i] == world % 3
+        assert batch.legal[i].tolist() == legal_in(turn, world)
         assert batch.next_legal[i].tolist() == legal_in(wanted.closes, world)
         for found, at in ((batch.seen, turn), (batch.next_seen, wanted.closes)):
             for name, part in stacked(rows, at, world, count, frames).items():
