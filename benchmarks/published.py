@@ -21,7 +21,7 @@ from batch import carry_out, rookery, words_of
 from rich.console import Console
 from rich.table import Table
 
-EPISODES = 200
+EPISODES = 1_000
 """Greedy ones after training, in worlds that training did not see."""
 COMMON = {
     "game.reward": "sum",
@@ -78,7 +78,7 @@ SPREAD = {
     "learning_rate": 1e-3,
     "rate.schedule": "linear",
     "rate.end": 0.05,
-    "discount": 0.9,
+    "discount": 0.8,
     "n_step": 1,
     "target.rate": 0.02,
     "reward.scale": 0.3,
@@ -88,10 +88,14 @@ SPREAD = {
     "network.width": 128,
 }
 POLICY = {
-    "rounds": 2_500,
-    "learning_rate": 5e-4,
+    "rounds": 1_500,
+    "learning_rate": 1e-3,
     "rate.schedule": "linear",
     "network.width": 128,
+    "discount": 0.9,
+    "ppo.gae": 0.8,
+    "ppo.clip": 0.3,
+    "ppo.passes": 8,
 }
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("foraging", "dqn"): {**FORAGING, "network.width": 128},
@@ -109,7 +113,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("foraging", "ppo"): {**POLICY, "reward.scale": 10, "ppo.entropy": 0.02},
     ("spread", "dqn"): {**SPREAD, "dqn.gap": 0.8},
     ("spread", "iqn"): {**SPREAD, "iqn.gap": 0.8, "network.quantiles": 4},
-    ("spread", "ppo"): {**POLICY, "reward.scale": 0.1, "discount": 0.95},
+    ("spread", "ppo"): {**POLICY, "reward.scale": 0.1, "ppo.entropy": 0.001},
 }
 """By case and algorithm; a round has 800 turns."""
 
