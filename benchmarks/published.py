@@ -70,6 +70,7 @@ FORAGING = {
     "epsilon.end": 0.01,
     "epsilon.steps": 1_000_000,
     "epsilon.temperature": 0.1,
+    "network.width": 128,
 }
 SPREAD = {
     "rounds": 2_500,
@@ -98,13 +99,12 @@ POLICY = {
     "ppo.passes": 8,
 }
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
-    ("foraging", "dqn"): {**FORAGING, "network.width": 128},
+    ("foraging", "dqn"): FORAGING,
     ("foraging", "iqn"): {
         **FORAGING,
         "rounds": 1_200,
         "batch_size": 256,
         "epsilon.steps": 800_000,
-        "network.width": 128,
         "network.quantiles": 4,
         "iqn.threshold": 10,
         "iqn.gap": 0.5,
