@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,20 @@ import typer
 
 from rookery.errors import ConfigError
 
+
+def print_version(asked: bool) -> None:
+    """Print which release this is, and end, if that was asked."""
+    if asked:
+        print(f"rookery {version('rookery')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=print_version, is_eager=True, help="Print it and exit."
+    ),
+]
 Game = Annotated[
     str | None,
     typer.Argument(

@@ -28,6 +28,7 @@ from rookery.arguments import (
     NamedGame,
     Players,
     RunFolder,
+    Version,
     Words,
     refuse_for_runs,
 )
@@ -42,7 +43,6 @@ from rookery.monitoring.health import health_of, last_round
 from rookery.playing import agents_of, lineup, play_match
 
 app = typer.Typer(
-    help="Groups of independent learning agents in one shared game.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -52,6 +52,11 @@ ClickException: Any = typer.BadParameter.__mro__[2]
 
 out = Console()
 err = Console(stderr=True)
+
+
+@app.callback()
+def before_all(version: Version = False) -> None:
+    """Groups of independent learning agents in one shared game."""
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,12 @@ def test_without_words_the_help_is_shown_and_nothing_complained_about(
     assert code == 0
     assert "Usage: rookery" in printed
     assert complaint == ""
+
+
+def test_the_version_is_printed_as_it_is_installed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(capsys, "--version") == (0, f"rookery {version('rookery')}\n", "")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "replay"])

@@ -23,6 +23,7 @@ LIMIT_DEPTH = 32
 
 _DATES = (datetime.date, datetime.time)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_NO_ZERO = re.compile(r"\s*([+-]?)(\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*")
 # A shell takes the quotes of agents."hunter*".player away, so a bare part may hold more
 # here than in TOML: anything that is not a dot, an equals sign, a quote or a space.
 _PART = r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^.="'\s]+)\s*"""
@@ -39,7 +40,7 @@ def parse_words(words: Iterable[str]) -> Tree:
     """Return the tree that `key=value` words describe; the last of equal keys wins.
 
     A value is read as TOML where it can be (3, 1e-3, true, "text", [1, 2]), and else
-    taken as plain text.
+    taken as plain text; .5 is the number that it is everywhere but in TOML.
 
     Raises:
         ConfigError: naming every word that cannot be understood.
@@ -156,6 +157,7 @@ def _unquoted(part: str, word: str) -> str:
 
 
 def _parse_value(text: str) -> Any:
+    text = _NO_ZERO.sub(r"\g<1>0\2", text) if _NO_ZERO.fullmatch(text) else text
     try:
         table = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
