@@ -89,7 +89,7 @@ SPREAD = {
     "network.width": 128,
 }
 POLICY = {
-    "rounds": 1_500,
+    "rounds": 1_000,
     "learning_rate": 1e-3,
     "rate.schedule": "linear",
     "network.width": 128,
@@ -112,7 +112,12 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("foraging", "ppo"): {**POLICY, "reward.scale": 10, "ppo.entropy": 0.02},
     ("spread", "dqn"): {**SPREAD, "dqn.gap": 0.8},
-    ("spread", "iqn"): {**SPREAD, "iqn.gap": 0.8, "network.quantiles": 4},
+    ("spread", "iqn"): {
+        **SPREAD,
+        "rounds": 2_000,
+        "network.quantiles": 4,
+        "iqn.gap": 0.8,
+    },
     ("spread", "ppo"): {**POLICY, "reward.scale": 0.1, "ppo.entropy": 0.001},
 }
 """By case and algorithm; a round has 800 turns."""
