@@ -14,7 +14,7 @@ def advise(config: Config, members: Sequence[Member]) -> list[str]:
     found: list[str] = []
     for member in members:
         if member.learns:
-            for line in (*_learning(config, member), *_replay(config, member)):
+            for line in _of_agent(config, member):
                 found.append(f"agent '{member.id}': {line}")
     general = list(_processes(config, sum(member.learns for member in members)))
     return [*general, *dict.fromkeys(_merged(found, members))]
@@ -48,24 +48,36 @@ def _merged(lines: Sequence[str], members: Sequence[Member]) -> Iterator[str]:
         yield text if texts.count(text) == len(learning) else line
 
 
-def _learning(config: Config, member: Member) -> Iterator[str]:
+def _of_agent(config: Config, member: Member) -> Iterator[str]:
+    assert member.algorithm is not None
+    yield from _learning(member)
+    if not member.algorithm.rule.on_policy:  # the others have no replay to draw from
+        yield from _updates(config, member)
+        yield from _replay(config, member)
+
+
+def _learning(member: Member) -> Iterator[str]:
     settings = member.plan.settings
     if settings.learning_rate > 0.01:
         yield (
             f"learning_rate {settings.learning_rate:g} is high for Adam; above 0.01 values "
             "usually diverge."
         )
-    if settings.batch_size < 8:
-        yield f"batch_size {settings.batch_size} is small: gradients will be mostly noise."
     if member.hidden and settings.frames > 1:
         yield (
             f"frames is {settings.frames}, but a recurrent agent carries along what it "
             "saw: frames=1 is enough, and quicker."
         )
-    if settings.updates_per_round == 0:
-        yield "updates_per_round is 0: it will not learn."
     if settings.discount == 1.0:
         yield "discount is 1: values of long episodes can grow without bound."
+
+
+def _updates(config: Config, member: Member) -> Iterator[str]:
+    settings = member.plan.settings
+    if settings.batch_size < 8:
+        yield f"batch_size {settings.batch_size} is small: gradients will be mostly noise."
+    if settings.updates_per_round == 0:
+        yield "updates_per_round is 0: it will not learn."
     if settings.target.rate > 0.5 and settings.target.every < 10:
         yield (
             f"the target follows by {settings.target.rate:g} every "
@@ -79,16 +91,18 @@ def _learning(config: Config, member: Member) -> Iterator[str]:
 
 
 def _replay(config: Config, member: Member) -> Iterator[str]:
-    assert member.algorithm is not None
-    if member.algorithm.rule.on_policy:
-        return
     settings = member.plan.settings
-    replay = settings.replay
+    replay, epsilon = settings.replay, settings.epsilon
     steps = config.rounds * config.turns_per_round * config.worlds
-    if settings.epsilon.steps > steps and settings.epsilon.end < settings.epsilon.start:
+    if epsilon.steps > steps and epsilon.end < epsilon.start:
         yield (
-            f"epsilon.steps is {settings.epsilon.steps}, but the whole run has about "
+            f"epsilon.steps is {epsilon.steps}, but the whole run has about "
             f"{steps} steps: it never stops exploring."
+        )
+    if epsilon.temperature and not epsilon.start + epsilon.end:
+        yield (
+            f"epsilon.temperature is {epsilon.temperature:g}, but epsilon.start and "
+            "epsilon.end are 0, and it falls as epsilon does: nothing is ever tried."
         )
     if max(replay.warmup, settings.batch_size) > steps:
         yield (

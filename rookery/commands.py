@@ -231,6 +231,7 @@ def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
     for agent, player in trained.items():
         player.__name__ = "trained"
         player.exploration = 0.0 if greedy else run.exploration(agent)
+        player.noise = not greedy
     return [
         trained[member.id] if member.algorithm else member.player or "random"
         for member in run.members

@@ -99,8 +99,12 @@ class Crossplay:
 
     @property
     def unit(self) -> str:
-        """What intervals are over: seeds, or episodes where a camp has one seed only."""
-        return "seeds" if len(self.meetings) > len(self.camps) ** 2 else "episodes"
+        """What intervals are over: seeds, or episodes where one seed meets one only."""
+        camps = range(len(self.camps))
+        several = [len(self._between(i, j)) > 1 for i in camps for j in camps]
+        if all(several):
+            return "seeds"
+        return "seeds or episodes" if any(several) else "episodes"
 
     def __str__(self) -> str:
         header, *rows = self.rows()
@@ -115,12 +119,14 @@ class Crossplay:
     @property
     def note(self) -> str:
         """What the table's figures are."""
-        said = "rows are guests, columns their hosts"
-        if self.unit == "seeds":
-            return f"{said}; interquartile mean over seeds [95 % interval]"
-        return (
-            f"{said}; mean [95 % interval over episodes: one seed says nothing of others]"
-        )
+        said = ["rows are guests, columns their hosts"]
+        if "seeds" in self.unit:
+            said.append("interquartile mean over seeds [95 % interval]")
+        if "episodes" in self.unit:
+            where = "where one meets one, " if "seeds" in self.unit else ""
+            over = "95 % interval over episodes: one seed says nothing of others"
+            said.append(f"{where}mean [{over}]")
+        return "; ".join(said)
 
     def rows(self) -> list[list[str]]:
         """Return the matrix as text, with a header."""

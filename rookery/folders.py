@@ -74,8 +74,12 @@ def is_run(path: Path) -> bool:
 
 def seeds_of(path: Path) -> list[Path]:
     """Return the runs in a folder of seeds, in order; empty if it is none."""
-    found = [p for p in path.glob("seed-*") if (p / CONFIG).is_file()]
-    return sorted(found, key=lambda p: int(p.name.removeprefix("seed-")))
+    found = {
+        int(number): p
+        for p in path.glob("seed-*")
+        if (number := p.name.removeprefix("seed-")).isdecimal() and (p / CONFIG).is_file()
+    }
+    return [found[number] for number in sorted(found)]
 
 
 def refuse_links(path: Path) -> None:

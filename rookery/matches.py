@@ -132,7 +132,7 @@ class Matches:
             exploration = 0.0 if greedy else exploration_of(member, int(steps[number]))
             rule = member.algorithm.rule
             named = rule.named_weights(member.plan, weights.arrays[number])
-            seats.append(TrainedAgent(member, named, "trained", exploration))
+            seats.append(TrainedAgent(member, named, "trained", exploration, not greedy))
         return seats
 
     def _match(self, border: int, seats: list[Seat], **more: Any) -> Match:

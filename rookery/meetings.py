@@ -118,7 +118,7 @@ def _parties(
         if not runs:
             player: Any = camp
             _check_player(player, first.entry)
-            seats = {member.id: player for member in first.members}
+            seats = {m.id: player for each in opened for run in each for m in run.members}
             found.append(Party(number, player_name(player), None, seats, set(seats)))
     return found
 

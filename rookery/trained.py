@@ -23,7 +23,8 @@ class TrainedAgent:
     """An agent with the weights it has learned.
 
     Seat it in a game (`rookery.play("treasurehunt", {0: agent})`), or ask it by itself
-    with `act`. It acts greedily unless `exploration` says otherwise.
+    with `act`. It acts greedily unless `exploration` says otherwise, or `noise` does of
+    weights that explore by noise.
     """
 
     def __init__(
@@ -32,9 +33,10 @@ class TrainedAgent:
         weights: Mapping[str, Array],
         name: str = "trained",
         exploration: float = 0.0,
+        noise: bool = False,
     ) -> None:
         assert member.algorithm is not None
-        self.member, self.exploration = member, exploration
+        self.member, self.exploration, self.noise = member, exploration, noise
         self.named = dict(weights)
         """Its weights by name, without padding."""
         self.__name__ = name
@@ -57,7 +59,9 @@ class TrainedAgent:
                 f"{_seen(self.spec)} and to choose among {self.spec.num_actions} actions, "
                 f"not {_seen(spec)} and {spec.num_actions}."
             )
-        return TrainedPlayer(self.member, self.weights, self.exploration, worlds, stream)
+        return TrainedPlayer(
+            self.member, self.weights, self.exploration, self.noise, worlds, stream
+        )
 
     def act(self, observation: Mapping[str, Array], legal: Array | None = None) -> int:
         """Return an action for one observation: part name to array.
@@ -66,7 +70,7 @@ class TrainedAgent:
         """
         if self._alone is None:
             stream = Stream(0, Purpose.PLAYER, self.member.plan.number)
-            self._alone = TrainedPlayer(self.member, self.weights, 0.0, 1, stream)
+            self._alone = TrainedPlayer(self.member, self.weights, 0.0, False, 1, stream)
         parts = {name: np.asarray(array)[None] for name, array in observation.items()}
         mask = None if legal is None else np.asarray(legal, bool)[None]
         sight = Sight(parts, np.ones(1, bool), mask)
@@ -93,6 +97,7 @@ class TrainedPlayer(Player):
         member: Member,
         weights: Array,
         exploration: float,
+        noise: bool,
         worlds: int,
         stream: Stream,
     ) -> None:
@@ -106,7 +111,7 @@ class TrainedPlayer(Player):
             self.memory["hidden"] = np.zeros((worlds, member.hidden), np.float32)
         self._writer = ReplayWriter(self._rows)
         self._policy = member.algorithm.policy([plan], 0)
-        self._policy.begin_round([weights], 0, noise=exploration > 0)
+        self._policy.begin_round([weights], 0, noise)
         self._exploration = np.array([exploration])
         self._age = np.zeros(worlds, np.int32)
         self._turn = 0

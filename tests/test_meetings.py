@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -76,6 +77,20 @@ def test_scripted_players_can_be_met(folder):
     assert found.means[1, 1] > found.means[2, 2]
 
 
+def test_a_scripted_player_takes_all_seats_of_whoever_it_meets(folder, tmp_path):
+    three = {**SMALL, "game": {**SMALL["game"], "agents": 3}}
+    rookery.train("treasurehunt", run=tmp_path / "three", **three)
+
+    found = rookery.crossplay([folder / "mixed", tmp_path / "three", "forager"], episodes=6)
+
+    among = {(one.guest_camp, one.host_camp): one for one in found.meetings}
+    assert among[2, 1].seats.tolist() == [0, 0, 1, 1, 2, 2]
+    game = {key: value for key, value in SMALL["game"].items() if key != "agents"}
+    seats = {0: Run(tmp_path / "three").players()[0], 1: "forager", 2: "forager"}
+    match = rookery.play("treasurehunt", seats, episodes=2, worlds=4, agents=3, **game)
+    np.testing.assert_array_equal(among[1, 2].returns[:2], match.returns)
+
+
 def test_within_a_camp_guests_meet_other_seeds_and_their_own_apart():
     """By hand: seeds that know each other get 10, strangers 1, 2, 3, …"""
 
@@ -114,6 +129,20 @@ def test_of_single_seeds_the_table_says_what_its_intervals_are_worth(folder):
 
     assert found.unit == "episodes"
     assert "one seed says nothing of others" in str(found)
+
+
+def test_beside_seeds_a_table_says_where_one_meets_one(folder):
+    found = rookery.crossplay([folder / "a", folder / "mixed"], episodes=4)
+
+    assert found.unit == "seeds or episodes"
+    assert "; where one meets one, mean [95 % interval over episodes" in str(found)
+
+
+def test_a_folder_beside_the_seeds_is_none_of_them(folder, tmp_path):
+    shutil.copytree(folder / "a", tmp_path / "a")
+    shutil.copytree(tmp_path / "a" / "seed-0", tmp_path / "a" / "seed-0-backup")
+
+    assert [one.path.name for one in Run.seeds(tmp_path / "a")] == ["seed-0", "seed-1"]
 
 
 def test_the_matrix_can_be_a_picture(folder, tmp_path):

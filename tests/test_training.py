@@ -11,6 +11,7 @@ import pytest
 
 import rookery
 from rookery.advice import advise
+from rookery.commands import seats_of
 from rookery.company import assemble
 from rookery.config.run import Config
 from rookery.configuring import configure
@@ -78,6 +79,17 @@ def test_evaluations_are_played_greedily_and_as_trained(run: rookery.Run) -> Non
 
     assert set(table["round"]) == {2, 4}
     assert set(table["players"]) == {"greedy", "as_trained"}
+
+
+def test_noisy_agents_are_judged_with_their_noise_and_without_it(tmp_path: Path) -> None:
+    more = {"iqn.noisy": True, "evaluate.every_rounds": 4}
+    run = rookery.train("treasurehunt", run=tmp_path / "run", **QUICK, **more)
+
+    figures = run.evaluations().set_index("players")["mean"]
+    assert figures["greedy"].tolist() != figures["as_trained"].tolist()
+    seats = [seats_of(run, greedy) for greedy in (True, False)]
+    matches = [rookery.play("treasurehunt", seat, episodes=8) for seat in seats]
+    assert (matches[0].returns != matches[1].returns).any()
 
 
 def test_a_run_leaves_everything_in_its_folder(run: rookery.Run) -> None:
@@ -183,6 +195,10 @@ def warnings(**settings: object) -> str:
         ({"updates_per_round": 0}, "updates_per_round is 0"),
         ({"updates_per_round": 5000}, "it may overfit"),
         ({"discount": 1.0}, "discount is 1"),
+        (
+            {"epsilon.temperature": 0.1, "epsilon.start": 0.0, "epsilon.end": 0.0},
+            "nothing is ever tried",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -195,6 +211,13 @@ def test_unwise_settings_are_warned_about_with_the_reason(
 @pytest.mark.parametrize("algorithm", ["ppo", "vtrace", "recurrent_ppo"])
 def test_who_does_not_explore_by_epsilon_is_not_warned_about_it(algorithm: str) -> None:
     assert "epsilon" not in warnings(algorithm=algorithm, **{"epsilon.steps": 10**9})
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "vtrace", "recurrent_ppo"])
+def test_who_has_no_replay_is_not_warned_about_drawing_from_it(algorithm: str) -> None:
+    settings = {"updates_per_round": 0, "batch_size": 2, "target.rate": 1.0, "frames": 1}
+
+    assert warnings(algorithm=algorithm, **settings) == ""
 
 
 @pytest.mark.shows("B10")

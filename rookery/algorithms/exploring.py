@@ -24,13 +24,14 @@ class Explored:
 def temperatures_of(plans: Sequence[AgentPlan], exploration: Array) -> Array | None:
     """Return how evenly agents take actions that look alike; None: all take the best.
 
-    A temperature falls as the chance of a random action does, and is gone with it.
+    A temperature falls as the chance of a random action does, from where that is largest,
+    and is gone with it.
     """
     chosen = [plan.settings.epsilon for plan in plans]  # of one group: one temperature
     if not chosen[0].temperature or not exploration.any():
         return None
-    first = np.array([max(one.start, LEAST) for one in chosen])
-    return chosen[0].temperature * exploration / first
+    largest = np.array([max(one.start, one.end, LEAST) for one in chosen])
+    return chosen[0].temperature * exploration / largest
 
 
 def explore(values: Array, moment: Moment, temperatures: Array | None) -> Explored:

@@ -43,8 +43,9 @@ def own_algorithm(name: str) -> Algorithm:
     lacks = [method for method in LEARNS if not callable(getattr(found, method, None))]
     code: dict[str, Any] = {"code": Code(name, found)}
     if len(acts) == 1 and not lacks:
-        policy = type("Policy", (OwnPolicy,), code | {"method": acts[0]})
-        return Algorithm(name, policy, type("Rule", (OwnRule,), code), stackable=False)
+        code["method"] = acts[0]
+        policy, rule = (type("Own", (base,), code) for base in (OwnPolicy, OwnRule))
+        return Algorithm(name, policy, rule, stackable=False)
     if issubclass(found, nn.Module):
         policy, rule = (type("Own", (base,), code) for base in (NetworkPolicy, NetworkRule))
         return Algorithm(name, policy, rule, stackable=False)

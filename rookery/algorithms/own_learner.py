@@ -29,6 +29,7 @@ from rookery.algorithms.choosing import choose_by_chances, choose_by_values
 from rookery.algorithms.group import STOPPED, UPDATES
 from rookery.algorithms.own_code import Code, seed_at, seed_of
 from rookery.algorithms.rewards import RewardSpread
+from rookery.config.agent import AgentSettings
 from rookery.config.problems import shown
 from rookery.errors import ConfigError
 from rookery.memory.replay import Batch, ReplayReader
@@ -171,6 +172,7 @@ class OwnRule(Rule):
     """Lets a user's algorithm learn from batches of steps, drawn evenly."""
 
     code: ClassVar[Code]
+    method: ClassVar[str]
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
         super().__init__(plans, seed)
@@ -191,6 +193,13 @@ class OwnRule(Rule):
             "counters": ((2,), np.int64),
             "reward_spread": ((3,), np.float64),
         }
+
+    @classmethod
+    def exploration(cls, settings: AgentSettings, steps: int) -> float:
+        """Return the chance of a random action; by probabilities all are drawn."""
+        if cls.method == "probabilities":
+            return 1.0
+        return super().exploration(settings, steps)
 
     def initial(self, plan: AgentPlan) -> dict[str, Array]:
         """Return what the user's constructor draws."""

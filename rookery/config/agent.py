@@ -205,7 +205,8 @@ class AgentSettings(Settings):
 
     algorithm: str = Field(
         "iqn",
-        description="How it learns: iqn, dqn, ppo, vtrace, tabular, or ./file.py:Class.",
+        description="How it learns: iqn, dqn, ppo, vtrace, recurrent_dqn, recurrent_ppo, "
+        "tabular, or ./file.py:Class.",
     )
     frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
     n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")

@@ -111,7 +111,10 @@ class Game(ABC):
         return type(self).snapshot is not Game.snapshot
 
     def facts(self) -> dict[str, Array]:
-        """Return (worlds, ...) arrays for recordings: positions, facing, and the like."""
+        """Return (worlds, ...) arrays for recordings: positions, facing, and the like.
+
+        In tables a fact is taken for the agents' if its second axis has their number.
+        """
         return {}
 
     def begin_round(self, number: int) -> None:

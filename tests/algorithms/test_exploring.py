@@ -85,6 +85,8 @@ def test_a_temperature_falls_as_epsilon_does():
 
     assert found.tolist() == [1.0, 2.0, 0.0]
     assert temperatures_of(plans, np.zeros(3)) is None
+    rising = plan_of(epsilon={"start": 0.0, "end": 0.1, "temperature": 2.0})
+    assert temperatures_of([rising], np.array([0.05])).tolist() == [1.0]
     assert temperatures_of([plan_of()], np.ones(1)) is None
 
 

@@ -345,6 +345,13 @@ def test_values_choose_the_best_legal_action_or_any_legal_one() -> None:
     np.testing.assert_allclose(chosen.entropies, [[two, two, three]], rtol=1e-6)
 
 
+def test_whoever_has_probabilities_draws_by_them_however_long_it_has_learned() -> None:
+    settings = plan_of(epsilon={"end": 0.0, "steps": 10}).settings
+
+    assert own("Softmax").rule.exploration(settings, 10**6) == 1.0
+    assert own("LinearQ").rule.exploration(settings, 10**6) == 0.0
+
+
 def test_chances_of_illegal_actions_are_shared_out_among_the_others() -> None:
     chances = np.array([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3], [0, 1, 0]], np.float32)
     legal = np.array([[1, 0, 1], [1, 1, 1], [1, 0, 1]], bool)

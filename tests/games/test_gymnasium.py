@@ -367,6 +367,12 @@ class TestImages:
 
         assert game.render(1).shape == (8, 24, 3)
 
+    @pytest.mark.parametrize("maker", ["lights", "AnyLights"])
+    def test_what_takes_a_render_mode_in_its_own_way_can_be_drawn(self, maker: str) -> None:
+        game = make(f"{GYM}:{maker}", worlds=1)
+
+        assert game.render(0).shape == (8, 8, 3)
+
     def test_an_image_game_trains(self, tmp_path: Path) -> None:
         run = rookery.train(
             f"gymnasium:{LIGHTS}",

@@ -629,7 +629,7 @@ class TestPictures:
             assert_same(log.turns[number].of_world(1), again.of_world(1))
 
     def test_a_game_that_cannot_draw_says_so(self) -> None:
-        with pytest.raises(GameError, match="has no picture to show: the function"):
+        with pytest.raises(GameError, match="has no picture to show: it cannot be made"):
             make("mortal").render(0)
 
     def test_a_closed_game_does_not_stop_another_one_from_drawing(self) -> None:

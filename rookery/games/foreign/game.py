@@ -224,8 +224,8 @@ class ForeignGame(Game):
         """
         if not self.is_drawable:
             raise GameError(
-                f"{self.path} has no picture to show: the function that makes it "
-                f"takes no {RENDER_MODE}."
+                f"{self.path} has no picture to show: it cannot be made with "
+                f"{RENDER_MODE}='rgb_array'."
             )
         old = self._worlds[w]
         new = self._world(w, self._build(w, **{RENDER_MODE: "rgb_array"}), is_drawable=True)

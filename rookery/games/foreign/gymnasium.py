@@ -96,11 +96,10 @@ def open_game(path: str) -> type[GymnasiumGame]:
         base = rebuilt(base)
     # Our own checks say more, and each call through a wrapper costs time.
     spec = replace(spec, disable_env_checker=True, order_enforce=False)
-    modes = getattr(creator, "metadata", {}).get("render_modes", [])
     about = {
         "__doc__": f"The Gymnasium game {path}.",
         "Settings": keyword_settings(creator, path, base, spec.kwargs),
-        "is_drawable": "rgb_array" in modes and _takes(creator, RENDER_MODE),
+        "is_drawable": _is_drawable(creator),
         "path": path,
         "spec": spec,
     }
@@ -145,3 +144,12 @@ def creator_of(spec: EnvSpec, path: str) -> Any:
 
 def _takes(creator: Any, keyword: str) -> bool:
     return keyword in inspect.signature(creator).parameters
+
+
+def _is_drawable(creator: Any) -> bool:
+    """Whether it can be made so that it draws; a function says no more than its words."""
+    if not hasattr(creator, "metadata"):
+        return _takes(creator, RENDER_MODE)
+    words = inspect.signature(creator).parameters.values()
+    takes = any(word.name == RENDER_MODE or word.kind is word.VAR_KEYWORD for word in words)
+    return takes and "rgb_array" in creator.metadata.get("render_modes", [])

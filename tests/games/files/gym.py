@@ -71,6 +71,18 @@ class Lights(gymnasium.Env):
         return self._light(), reward, False, self.turn == 10, {}
 
 
+def lights(render_mode: str | None = None) -> Lights:
+    """A function that makes the game."""
+    return Lights(render_mode=render_mode)
+
+
+class AnyLights(Lights):
+    """Hands on whatever it is made with."""
+
+    def __init__(self, **words):
+        super().__init__(**words)
+
+
 class Faulty(gymnasium.Env):
     """One agent for four turns; breaks one of Gymnasium's rules in turn 2."""
 
