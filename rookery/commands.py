@@ -270,7 +270,8 @@ def replay_run(
     """Let trained agents play one episode; leave a GIF and a recording in the run."""
     run = Run((seeds_of(path) or [path])[0], game, algorithms)
     config = changed_config(run, words)
-    number, seats = run.rounds_with_weights[-1], seats_of(run)
+    seats = seats_of(run)  # before anything else: there may be no weights yet
+    number = run.rounds_with_weights[-1]
     match = play_match(
         run.entry, config, seats, episodes=1, record=True, film=1, round_number=number
     )
@@ -287,4 +288,4 @@ def digest(path: Path, game: str | None, as_json: bool) -> None:
         out.print(f"{value}  agent {agent}", highlight=False)
     out.print(f"{found['run']}  run", highlight=False)
     if not found["exact"]:
-        out.print("Not exact: its game could not be brought back after a process died.")
+        out.print(f"Not exact: {found['why']}", markup=False)

@@ -87,9 +87,15 @@ class _Group:
         return min(states.version for states in self._states)
 
     def begin(self) -> int:
-        """Load the newest version that all agents have; whoever was further goes again."""
+        """Load the newest version that all agents have; whoever was further goes again.
+
+        In async an agent may have been further by more than the one version that is kept:
+        it goes on from that, and learns once more from rounds that it has learned from.
+        """
         version = self.version
-        self.rule.load([states.read(version) for states in self._states])
+        kept = [max(version, states.version - 1) for states in self._states]
+        both = zip(self._states, kept, strict=True)
+        self.rule.load([states.read(number) for states, number in both])
         return version
 
     def learn(self, number: int, border: int) -> None:

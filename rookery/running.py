@@ -27,7 +27,13 @@ from rookery.minutes import (
 from rookery.monitoring.metrics import INEXACT, PROBE, PROBES, RunLog
 from rookery.origins import origins_of
 from rookery.playing import agents_of
-from rookery.saving import differences, fitting, go_on_from_memory, restore
+from rookery.saving import (
+    differences,
+    fitting,
+    go_on_from_memory,
+    lacks_replays,
+    restore,
+)
 from rookery.stopping import StopFlag, Stopped
 from rookery.training import MEMORY, NEW_MEMORY, Round, Training
 
@@ -60,6 +66,7 @@ class Session:
             self._build(entry, stop, resume)
         except BaseException as error:
             self._lock.close()
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
             if isinstance(error, ConfigError) and not resume:
                 shutil.rmtree(folder, ignore_errors=True)  # there is no run
             else:
@@ -92,7 +99,6 @@ class Session:
                 write_config(config, folder / "config.toml")
         except BaseException as error:
             self.training.close()
-            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
             if not in_files:
                 self._forget_memory()
             if isinstance(error, OSError):
@@ -115,6 +121,10 @@ class Session:
         self._keeper.saved = int(found.manifest["round"])
         self.log.cut(self._keeper.saved)
         self.training.warnings += [*found.warnings, *differences(found.manifest)]
+        if lacks_replays(self.training, found.files):
+            line = "it goes on without replays, and the run is marked as not exact."
+            self.log.event(INEXACT, "main", round=self._keeper.saved, line=line)
+            self.training.warnings.append(line)
 
     def run(self, show: Callable[[Round], None]) -> None:
         """Train all rounds; leave the last complete one behind, whatever happens.

@@ -47,10 +47,12 @@ if TYPE_CHECKING:
 RESUMABLE = (
     "workers",
     "restarts.limit",
+    "restarts.silence",
     "checkpoints.every_rounds",
     "checkpoints.every_minutes",
     "checkpoints.keep",
     "checkpoints.replay",
+    "checkpoints.weights_every_rounds",
     "probe.code",
 )
 """What does not change what a run computes."""
@@ -238,10 +240,16 @@ class Run:
     def is_exact(self) -> bool:
         """Whether it is, to the bit, the run that its settings and seed describe.
 
-        False once a game that cannot be brought back lost its process.
+        False in async, where timing decides, once a game that cannot be brought back lost
+        its process, and once it went on without its replays.
         """
+        return not self._why_inexact()
+
+    def _why_inexact(self) -> str:
+        if self.config.schedule == "async":
+            return "with schedule=async what comes out depends on timing."
         lines = read_lines(self.path / EVENTS)
-        return not any(line["event"] == INEXACT for line in lines)
+        return next((line["line"] for line in lines if line["event"] == INEXACT), "")
 
     def digest(self) -> dict[str, Any]:
         """Return a SHA-256 per agent over its state and experience, and one over all."""
@@ -256,7 +264,8 @@ class Run:
             for i, (agent, rows) in enumerate(manifest["rows"].items())
         }
         whole = digest({}, " ".join(agents.values()))
-        return {"agents": agents, "run": whole, "exact": self.is_exact}
+        why = self._why_inexact()
+        return {"agents": agents, "run": whole, "exact": not why, "why": why}
 
 
 def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:

@@ -173,8 +173,20 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
     still there.
     """
     # The last ones may not have been written down; main knows those that were.
-    kept = training.arena.match_reports().count
+    kept = training.arena.match_reports().count - 1  # one may be half written
     training.go_on_from(recorded, max(0, training.arena.words.load(MATCHES) - kept))
+
+
+def lacks_replays(training: Training, files: Mapping[str, Any]) -> bool:
+    """Whether an agent goes on without what it would have learned from."""
+    is_sync = training.config.schedule == "sync"  # whose newest round is yet to be played
+    return any(
+        f"replay-{member.plan.number}" not in files
+        for member in training.members
+        if member.learns
+        and member.algorithm is not None
+        and not (is_sync and member.algorithm.rule.on_policy)
+    )
 
 
 def differences(manifest: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,10 +18,17 @@ from rich.console import Console
 from rookery.configuring import configure
 from rookery.errors import ConfigError, RookeryError
 from rookery.folders import new_run, seeds_of
+from rookery.stopping import StopFlag
+from rookery.supervisor.entry import read_all
 from rookery.tuning import cores
 
 LIMIT = 10_000
 POLL_SECONDS = 0.2
+START = (
+    "import sys; from rookery.supervisor.entry import die_with; "
+    "die_with(int(sys.argv.pop(1))); from rookery.cli import main; main()"
+)
+"""What a seed's process runs: no seed outlives the process that started it."""
 
 
 class SeedFailed(RookeryError):
@@ -59,7 +68,7 @@ def train_seeds(
     for seed in seeds:
         where = ["--run", str(parent / f"seed-{seed}")]
         commands[seed] = ["train", *named, *words, f"seed={seed}", *alone, *config, *where]
-    found = _run_all(console, commands, _at_a_time(chosen.workers))
+    found = _Batch(console, commands).run(_at_a_time(chosen.workers), parent)
     return {"run": str(parent), "seeds": found}
 
 
@@ -71,7 +80,8 @@ def resume_seeds(
     commands = {
         seed: ["resume", str(folder), *words, *code] for seed, folder in folders.items()
     }
-    return {"run": str(path), "seeds": _run_all(console, commands, _at_a_time("auto"))}
+    found = _Batch(console, commands).run(_at_a_time("auto"), path)
+    return {"run": str(path), "seeds": found}
 
 
 def _at_a_time(workers: str | int) -> int:
@@ -80,39 +90,99 @@ def _at_a_time(workers: str | int) -> int:
     return max(1, cores() // each)
 
 
-def _run_all(
-    console: Console, commands: Mapping[int, list[str]], at_a_time: int
-) -> dict[str, Any]:
-    """Run a command for every seed, some at a time; return what each printed."""
-    waiting = dict(commands)
-    running: dict[int, subprocess.Popen[str]] = {}
-    found: dict[str, Any] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_a_time:
-                seed = next(iter(waiting))
-                running[seed] = _start(waiting.pop(seed))
-            for seed in [s for s, process in running.items() if process.poll() is not None]:
-                found[str(seed)] = _finish(seed, running.pop(seed))
-                console.print(f"seed {seed} is done ({len(found)} of {len(commands)})")
-            time.sleep(POLL_SECONDS)
-    finally:
-        for process in running.values():
-            process.kill()
-            process.wait()
-    return found
+class _Batch:
+    """Seeds that run side by side, each in a session of its own.
+
+    So Ctrl-C reaches this process alone, which asks every seed to stop, once, and waits
+    until all have saved what they have. A seed that fails leaves the others alone.
+    """
+
+    def __init__(self, console: Console, commands: Mapping[int, list[str]]) -> None:
+        self._console, self._count = console, len(commands)
+        self._waiting = dict(commands)
+        self._running: dict[int, _Seed] = {}
+        self._stop = StopFlag()
+        self._failed: list[str] = []
+        self.found: dict[str, Any] = {}
+
+    def run(self, at_a_time: int, parent: Path) -> dict[str, Any]:
+        """Run all, some at a time; return what each printed."""
+        try:
+            with self._stop.listening():
+                while self._running or self._waiting:
+                    if self._stop.signal is not None:
+                        self._ask_to_stop()
+                    while self._waiting and len(self._running) < at_a_time:
+                        seed = next(iter(self._waiting))
+                        self._running[seed] = _Seed(self._waiting.pop(seed))
+                    self._collect()
+                    time.sleep(POLL_SECONDS)
+        finally:
+            for one in self._running.values():
+                one.close()
+        if self._stop.signal is not None and len(self.found) < self._count:
+            self._say_stopped(parent)
+            sys.exit(128 + self._stop.signal)
+        if self._failed:
+            raise SeedFailed("; ".join(self._failed))
+        return dict(sorted(self.found.items(), key=lambda one: int(one[0])))
+
+    def _ask_to_stop(self) -> None:
+        self._waiting.clear()
+        for one in self._running.values():
+            if not one.is_asked:  # a second signal would end it at once
+                one.process.send_signal(signal.SIGTERM)
+                one.is_asked = True
+
+    def _collect(self) -> None:
+        for seed, one in list(self._running.items()):
+            if one.process.poll() is None:
+                continue
+            del self._running[seed]
+            if one.process.returncode == 0:
+                self.found[str(seed)] = one.summary()
+                done = f"{len(self.found)} of {self._count}"
+                self._console.print(f"seed {seed} is done ({done})")
+            elif not one.is_asked:
+                self._failed.append(f"seed {seed} failed: {one.complaint()}")
+                self._console.print(self._failed[-1], markup=False)
+            one.close()
+
+    def _say_stopped(self, parent: Path) -> None:
+        begun = seeds_of(parent)
+        if begun:
+            self._console.print(f"Stopped. Go on: rookery resume {parent}", markup=False)
+        if len(begun) < self._count:
+            missing = self._count - len(begun)
+            self._console.print(f"{missing} of the seeds had not begun: train them anew.")
 
 
-def _start(words: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rookery", *words, "--json"]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+class _Seed:
+    """The process of one seed; what it prints goes into memory, which no pipe limits."""
 
+    def __init__(self, words: list[str]) -> None:
+        self._printed, self._said = (os.memfd_create(name) for name in ("out", "err"))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, str(os.getpid()), *words, "--json"],
+            stdout=self._printed,
+            stderr=self._said,
+            start_new_session=True,
+        )
+        self.is_asked = False
 
-def _finish(seed: int, process: subprocess.Popen[str]) -> Any:
-    printed, complaint = process.communicate()
-    if process.returncode != 0:
-        last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
-        raise SeedFailed(f"seed {seed} failed: {last.removeprefix('error: ')}")
-    return json.loads(printed)
+    def summary(self) -> Any:
+        """Return the object it printed last; a game may have printed before it."""
+        text = "\n" + read_all(self._printed).decode()
+        return json.loads(text[text.rindex("\n{\n") :])
+
+    def complaint(self) -> str:
+        """Return the last line of what it had to say."""
+        lines = read_all(self._said).decode().strip().splitlines()
+        return (lines or ["it said nothing"])[-1].removeprefix("error: ")
+
+    def close(self) -> None:
+        """End it, if it has not ended, and let go of what it said."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._printed)
+        os.close(self._said)

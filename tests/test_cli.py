@@ -102,6 +102,20 @@ def test_the_version_is_printed_as_it_is_installed(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "replay"])
+def test_a_run_without_weights_is_said_to_have_none(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "evaluate", "treasurehunt", "evaluate.episodes=1", "--run", f"{tmp_path}/x")
+
+    code, _, complaint = run(capsys, command, f"{tmp_path}/x")
+
+    assert code == 2
+    assert complaint == (
+        f"error: {tmp_path}/x has no weights yet: let it train for some rounds.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay"])
 def test_an_option_that_a_run_would_ignore_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from rookery.checkpoints import (
 from rookery.configuring import configure
 from rookery.errors import ConfigError
 from rookery.folders import RunLock
+from rookery.memory.arena import MATCHES
 from rookery.memory.block import MemoryRefused
 from rookery.memory.states import States
 from rookery.monitoring.metrics import read_lines
@@ -151,6 +154,27 @@ def test_with_memory_on_disk_a_run_goes_on_from_its_last_complete_round(
     assert not (run.path / "memory").exists()
 
 
+def test_memory_on_disk_that_does_not_fit_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, config = configure("treasurehunt", settings=HUNT | {"storage": "disk"})
+    (tmp_path / "run").mkdir()
+    files, allocate = [], os.posix_fallocate
+
+    def allocate_two(descriptor: int, offset: int, size: int) -> None:
+        files.append(descriptor)
+        if len(files) > 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(descriptor, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate_two)
+    with pytest.raises(MemoryRefused, match="No space left on device"):
+        Session(entry, config, tmp_path / "run")
+
+    assert len(files) == 3
+    assert not [*(tmp_path / "run").glob("*memory*")]
+
+
 @pytest.mark.shows("F5")
 def test_what_one_that_was_killed_at_its_very_end_has_left_is_taken_out(
     tmp_path: Path,
@@ -231,11 +255,15 @@ def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
     settings = HUNT | {"checkpoints.replay": False}
     run = train(tmp_path / "run", "treasurehunt", settings, until=5)
 
+    assert run.digest()["exact"]
+
     go_on(run)
 
     usable = run.metrics().query("agent == '0'").set_index("round")["usable_steps"]
     assert usable[6] < usable[5]
     assert usable[9] > 0
+    assert not run.digest()["exact"]
+    assert run.digest()["why"].startswith("it goes on without replays")
 
 
 def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
@@ -356,6 +384,41 @@ def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path
     go_on(run := Run(tmp_path / "run"))
 
     assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3]
+
+
+def test_matches_that_were_half_written_when_all_was_killed_spoil_no_others(
+    tmp_path: Path,
+) -> None:
+    settings = HUNT | {"rounds": 4, "evaluate.every_rounds": 1, "storage": "disk"}
+    entry, config = configure("treasurehunt", settings=settings)
+    (tmp_path / "run").mkdir()
+    session = Session(entry, config, tmp_path / "run")
+    training = session.training
+    training.engine.start(0)
+    for number in (1, 2, 3, 4):
+        training.borders.open(min(2, number - 1))
+        training.engine.advance(number)
+    reports, written = training.arena.match_reports(), training.arena.words.load(MATCHES)
+    reports._slots[(written + 1) % reports.count] = 255
+    training.close()
+    session._lock.close()
+
+    go_on(run := Run(tmp_path / "run"))
+
+    assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_in_async_agents_that_were_further_than_others_go_on(tmp_path: Path) -> None:
+    settings = HUNT | {"schedule": "async", "storage": "disk", "rounds": 6}
+    run = train(tmp_path / "run", "treasurehunt", settings, until=3)
+    session = Session(run.entry, run.config, run.path, resume=True)
+    states = session.training.arena.states("0")
+    for _ in range(2):  # as if its learner had been quicker when all was killed
+        states.publish(states.version + 1, dict(states.read(states.version)))
+    session.training.close()
+    session._lock.close()
+
+    assert go_on(run).done == 6
 
 
 def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(

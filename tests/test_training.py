@@ -2,19 +2,24 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import rookery
+from rookery import seeds
 from rookery.advice import advise
 from rookery.commands import seats_of
 from rookery.company import assemble
 from rookery.config.run import Config
 from rookery.configuring import configure
+from rookery.folders import RunLock
 from rookery.playing import agents_of
 
 QUICK = {
@@ -298,6 +303,66 @@ def test_seeds_are_trained_side_by_side_into_one_folder(tmp_path: Path) -> None:
     assert set(found["seeds"]) == {"3", "4"}
     digests = [rookery.Run(tmp_path / "many" / f"seed-{s}").digest()["run"] for s in (3, 4)]
     assert digests[0] != digests[1]
+
+    shutil.rmtree(tmp_path / "many" / "seed-3" / "checkpoints")
+    command = [sys.executable, "-m", "rookery", "resume", "many"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "seed 4 is done (1 of 2)" in again.stderr  # which the other's failure let be
+    assert "error: seed 3 failed: " in again.stderr
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_seeds_that_are_stopped_are_saved_and_go_on(tmp_path: Path, sent: int) -> None:
+    words = [*WORDS, "rounds=100000", "seeds=0..9", "--run", "many"]
+    process = rookery_train(*words, cwd=tmp_path)
+    try:
+        while not (begun := [*tmp_path.glob("many/seed-*/metrics.jsonl")]):
+            assert process.poll() is None
+    except BaseException:
+        process.kill()
+        raise
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + sent
+    assert "Stopped. Go on: rookery resume many" in said
+    assert "of the seeds had not begun: train them anew." in said
+    for metrics in begun:
+        assert rookery.Run(metrics.parent).digest()["run"]
+
+
+def test_a_seed_may_print_as_much_as_it_likes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = """print("x" * 2**20); print('{\\n  "run": "a"\\n}')"""
+    monkeypatch.setattr(seeds, "START", talk)
+
+    assert seeds._Batch(Console(), {5: []}).run(1, tmp_path) == {"5": {"run": "a"}}
+
+
+def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:
+    words = [*WORDS, "rounds=100000", "seeds=0..9", "--run", "many"]
+    process = rookery_train(*words, cwd=tmp_path)
+    metrics = tmp_path / "many" / "seed-0" / "metrics.jsonl"
+    try:
+        while not metrics.exists():
+            assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+    deadline = time.monotonic() + 30
+    while _is_locked(metrics.parent):
+        assert time.monotonic() < deadline
+
+
+def _is_locked(run: Path) -> bool:
+    try:
+        RunLock(run).close()
+    except rookery.ConfigError:
+        return True
+    return False
 
 
 def test_a_run_of_a_users_file_needs_its_name_again(tmp_path: Path) -> None:

@@ -85,8 +85,9 @@ class Arena:
         plans: dict[str, Plan] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
-        # Matches of the border before, and at the end also those of the last one.
-        told = {"actor": (reports, report_bytes), "matches": (reports + 1, report_bytes)}
+        # Matches of the border before, at the end also those of the last one, and those
+        # that are being written: who goes on after a kill reads all but these.
+        told = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
         for agent in agents:
             names.append(first_row(agent.spec.id))
             plans[f"rows {agent.spec.id}"] = Rows.plan(

@@ -71,12 +71,24 @@ def available() -> int:
         free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
     for limit, used in CGROUP_LIMITS:
         with suppress(OSError, ValueError):  # 'max', or no such group
-            free = min(free, _number_in(limit) - _number_in(used))
+            free = min(free, _number_in(limit) - _number_in(used) + _given_back(used))
     return max(free, 0)
 
 
 def _number_in(path: str) -> int:
     return int(Path(path).read_text().strip())
+
+
+def _given_back(used: str) -> int:
+    """Return how much of what a group uses are files, which the system drops if it must."""
+    try:
+        text = Path(used).with_name("memory.stat").read_text()
+    except OSError:
+        return 0
+    stat = {name: int(size) for name, size in map(str.split, text.splitlines())}
+    # The first generation counts groups within the group under names of their own.
+    files = ("active_file", "inactive_file")
+    return sum(stat.get(f"total_{name}", stat.get(name, 0)) for name in files)
 
 
 class Plan:

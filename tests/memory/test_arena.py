@@ -260,3 +260,18 @@ def test_what_a_container_may_use_counts_if_it_is_less_than_what_is_free(
 
     monkeypatch.setattr(block_module, "CGROUP_LIMITS", (("/none", "/none"),))
     assert block_module.available() > 12345
+
+
+@pytest.mark.parametrize(
+    "stat",
+    [
+        "anon 500\nactive_file 300\ninactive_file 100\n",
+        "active_file 3\ninactive_file 1\ntotal_active_file 300\ntotal_inactive_file 100\n",
+    ],
+)
+def test_files_that_a_container_has_read_do_not_count_as_used(container, tmp_path, stat):
+    container(12345)
+
+    (tmp_path / "memory.stat").write_text(stat)
+
+    assert block_module.available() == 12345 + 400
