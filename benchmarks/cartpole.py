@@ -43,7 +43,7 @@ VALUES: dict[str, Any] = {
     "target.rate": 0.03,
     "replay.warmup": 200,
 }
-POLICIES: dict[str, Any] = {"rounds": 500}
+POLICIES: dict[str, Any] = {"rounds": 300, "reward.scale": 0.1}
 SETTINGS: dict[str, dict[str, Any]] = {
     "iqn": VALUES,
     "dqn": VALUES,
@@ -51,8 +51,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ppo": POLICIES,
     "vtrace": {
         **POLICIES,
+        "rounds": 500,
         "learning_rate": 1e-3,
-        "reward.scale": 0.1,
         "vtrace.passes": 2,
     },
     "recurrent_dqn": {**VALUES, "updates_per_round": 32, "batch_size": 16},

@@ -43,6 +43,13 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
         "reward.scale": 0.1,
         "vtrace.passes": 2,
     },
+    "recurrent_dqn": {
+        **VALUES,
+        "updates_per_round": 32,
+        "batch_size": 16,
+        "reward.scale": 0.1,
+    },
+    "recurrent_ppo": {"rounds": 80, "reward.scale": 0.1},
 }
 
 
