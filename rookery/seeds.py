@@ -24,6 +24,8 @@ from rookery.tuning import cores
 
 LIMIT = 10_000
 POLL_SECONDS = 0.2
+STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)
+"""How seeds end that were asked to stop: with a checkpoint, or before there was a run."""
 START = (
     "import sys; from rookery.supervisor.entry import die_with; "
     "die_with(int(sys.argv.pop(1))); from rookery.cli import main; main()"
@@ -143,7 +145,7 @@ class _Batch:
                 self.found[str(seed)] = one.summary()
                 done = f"{len(self.found)} of {self._count}"
                 self._console.print(f"seed {seed} is done ({done})")
-            elif not one.is_asked:
+            elif not (one.is_asked and one.process.returncode in STOPPED):
                 self._failed.append(f"seed {seed} failed: {one.complaint()}")
                 self._console.print(self._failed[-1], markup=False)
             one.close()
@@ -154,7 +156,8 @@ class _Batch:
             self._console.print(f"Stopped. Go on: rookery resume {parent}", markup=False)
         if len(begun) < self._count:
             missing = self._count - len(begun)
-            self._console.print(f"{missing} of the seeds had not begun: train them anew.")
+            said = "had not begun: train them into another folder."
+            self._console.print(f"{missing} of the seeds {said}")
 
 
 class _Seed:

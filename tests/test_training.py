@@ -327,7 +327,7 @@ def test_seeds_that_are_stopped_are_saved_and_go_on(tmp_path: Path, sent: int) -
 
     assert process.returncode == 128 + sent
     assert "Stopped. Go on: rookery resume many" in said
-    assert "of the seeds had not begun: train them anew." in said
+    assert "of the seeds had not begun: train them into another folder." in said
     for metrics in begun:
         assert rookery.Run(metrics.parent).digest()["run"]
 
