@@ -366,19 +366,23 @@ def test_who_is_killed_twice_after_memory_was_deleted_goes_on_both_times(
     assert rounds_in(run, "evaluations.jsonl") == [2, 2, 4, 4, 6, 6, 8, 8]
 
 
-def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path) -> None:
-    settings = HUNT | {"rounds": 3, "evaluate.every_rounds": 1, "storage": "disk"}
+def played_on(path: Path, rounds: int, recorded: int) -> Session:
+    """Return a session whose main has recorded some rounds; the others played all."""
+    settings = HUNT | {"rounds": rounds, "evaluate.every_rounds": 1, "storage": "disk"}
     entry, config = configure("treasurehunt", settings=settings)
-    (tmp_path / "run").mkdir()
-    session = Session(entry, config, tmp_path / "run")
-    # Main has recorded round 1, lets the others go on to the end, and is killed.
-    training = session.training
-    training.engine.start(0)
-    for number in (1, 2, 3):
-        training.borders.open(min(1, number - 1))
-        training.engine.advance(number)
-    training.engine.finish()
-    training.close()
+    path.mkdir()
+    session = Session(entry, config, path)
+    session.training.engine.start(0)
+    for number in range(1, rounds + 1):
+        session.training.borders.open(min(recorded, number - 1))
+        session.training.engine.advance(number)
+    return session
+
+
+def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path) -> None:
+    session = played_on(tmp_path / "run", rounds=3, recorded=1)
+    session.training.engine.finish()
+    session.training.close()
     session._lock.close()
 
     go_on(run := Run(tmp_path / "run"))
@@ -389,18 +393,11 @@ def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path
 def test_matches_that_were_half_written_when_all_was_killed_spoil_no_others(
     tmp_path: Path,
 ) -> None:
-    settings = HUNT | {"rounds": 4, "evaluate.every_rounds": 1, "storage": "disk"}
-    entry, config = configure("treasurehunt", settings=settings)
-    (tmp_path / "run").mkdir()
-    session = Session(entry, config, tmp_path / "run")
-    training = session.training
-    training.engine.start(0)
-    for number in (1, 2, 3, 4):
-        training.borders.open(min(2, number - 1))
-        training.engine.advance(number)
-    reports, written = training.arena.match_reports(), training.arena.words.load(MATCHES)
+    session = played_on(tmp_path / "run", rounds=4, recorded=2)
+    arena = session.training.arena
+    reports, written = arena.match_reports(), arena.words.load(MATCHES)
     reports._slots[(written + 1) % reports.count] = 255
-    training.close()
+    session.training.close()
     session._lock.close()
 
     go_on(run := Run(tmp_path / "run"))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,22 @@ def test_train_prints_one_json_object(tmp_path: Path) -> None:
     assert set(found["agents"]) == {"0", "1", "2"}
 
 
+def stop_once(
+    process: subprocess.Popen[str], sent: int, begun: Callable[[], object]
+) -> str:
+    """Send a signal as soon as something holds; return what the process had to say."""
+    try:
+        while not begun():
+            assert process.poll() is None
+    except BaseException:
+        process.kill()
+        raise
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + sent
+    return said
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it(
@@ -280,16 +297,11 @@ def test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it(
     words = [word for word in WORDS if not word.startswith("rounds")]
     process = rookery_train(*words, "rounds=100000", "--run", "mine", cwd=tmp_path)
     metrics = tmp_path / "mine" / "metrics.jsonl"
-    try:
-        while not (metrics.exists() and metrics.read_text().count("\n") > 3):
-            assert process.poll() is None
-    except BaseException:
-        process.kill()
-        raise
-    process.send_signal(sent)
-    _, said = process.communicate(timeout=60)
 
-    assert process.returncode == 128 + sent
+    said = stop_once(
+        process, sent, lambda: metrics.exists() and metrics.read_text().count("\n") > 3
+    )
+
     assert "look at it: rookery evaluate mine" in said
     assert "Traceback" not in said
     assert rookery.Run(tmp_path / "mine").digest()["run"]
@@ -313,22 +325,15 @@ def test_seeds_are_trained_side_by_side_into_one_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_seeds_that_are_stopped_are_saved_and_go_on(tmp_path: Path, sent: int) -> None:
+def test_seeds_that_are_stopped_save_what_they_have(tmp_path: Path, sent: int) -> None:
     words = [*WORDS, "rounds=100000", "seeds=0..9", "--run", "many"]
     process = rookery_train(*words, cwd=tmp_path)
-    try:
-        while not (begun := [*tmp_path.glob("many/seed-*/metrics.jsonl")]):
-            assert process.poll() is None
-    except BaseException:
-        process.kill()
-        raise
-    process.send_signal(sent)
-    _, said = process.communicate(timeout=60)
 
-    assert process.returncode == 128 + sent
+    said = stop_once(process, sent, lambda: [*tmp_path.glob("many/seed-*/metrics.jsonl")])
+
     assert "Stopped. Go on: rookery resume many" in said
     assert "of the seeds had not begun: train them into another folder." in said
-    for metrics in begun:
+    for metrics in tmp_path.glob("many/seed-*/metrics.jsonl"):
         assert rookery.Run(metrics.parent).digest()["run"]
 
 

@@ -23,7 +23,7 @@ LIMIT_DEPTH = 32
 
 _DATES = (datetime.date, datetime.time)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_NO_ZERO = re.compile(r"\s*([+-]?)(\.[0-9]+(?:[eE][+-]?[0-9]+)?)\s*")
+_NO_ZERO = re.compile(r"\s*[+-]?\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
 # A shell takes the quotes of agents."hunter*".player away, so a bare part may hold more
 # here than in TOML: anything that is not a dot, an equals sign, a quote or a space.
 _PART = r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^.="'\s]+)\s*"""
@@ -157,7 +157,8 @@ def _unquoted(part: str, word: str) -> str:
 
 
 def _parse_value(text: str) -> Any:
-    text = _NO_ZERO.sub(r"\g<1>0\2", text) if _NO_ZERO.fullmatch(text) else text
+    if number := _NO_ZERO.fullmatch(text):
+        return float(number[0])
     try:
         table = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
