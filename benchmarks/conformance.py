@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 import rookery
-from rookery.configuring import configure
-from rookery.crew import Crew
 from rookery.errors import RookeryError
-from rookery.games.checks import check_game
-from rookery.running import Session
-from rookery.training import Round
+from rookery.games.conformance.checks import check_game
+from rookery.runs.configure import configure
+from rookery.runs.session import Session
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 
 FILES = Path(__file__).parent.parent / "tests" / "games" / "files"
 SCHEDULES = ("sync", "pipelined", "async")

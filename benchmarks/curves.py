@@ -17,8 +17,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import rookery
+from rookery.evaluation.play import lineup, play_match
 from rookery.games.gridworld.tiles import AGENT_COLOURS
-from rookery.playing import lineup, play_match
 
 EPISODES = 32
 

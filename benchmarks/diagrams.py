@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import rookery
-from rookery.pictures import write_png
+from rookery.evaluation.images import write_png
 
 MOMENTS = {
     "cleanup": (["cleaner", "cleaner", "eater", "eater"], 42),

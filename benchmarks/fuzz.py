@@ -31,10 +31,10 @@ from fuzz_cases import Headers, bad_texts, bad_words
 from rich.console import Console
 from rich.table import Table
 
-from rookery.company import assemble
-from rookery.configuring import configure
+from rookery.algorithms.agents import assemble
 from rookery.errors import RookeryError
-from rookery.playing import agents_of
+from rookery.evaluation.play import agents_of
+from rookery.runs.configure import configure
 
 LIMIT_SECONDS = 1.0
 """Of the process's own time; what others do on the machine is not ours."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from rookery.checkpoints import load_checkpoint, save_checkpoint, sum_of_manifest
-from rookery.config.resolving import describe_settings
+from rookery.config.resolve import describe_settings
 from rookery.config.run import Config
 from rookery.config.toml import to_toml
-from rookery.configuring import configure
-from rookery.games.catalog import entries_by_name
+from rookery.games.registry import entries_by_name
+from rookery.runs.configure import configure
+from rookery.storage.checkpoints import load_checkpoint, save_checkpoint, sum_of_manifest
 
 NASTY = [
     *("-1", "0", "1e400", "nan", "-inf", "0x7fffffffffffffff", "99999999999999999999"),

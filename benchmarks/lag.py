@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rookery.intervals import bootstrap
+from rookery.studies.statistics import bootstrap
 
 GAME = "treasurehunt"
 ALGORITHMS = ("ppo", "vtrace")

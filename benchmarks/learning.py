@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rookery.intervals import (
+from rookery.studies.statistics import (
     bootstrap,
     interquartile_mean,
     relative_difference,

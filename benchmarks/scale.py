@@ -25,8 +25,8 @@ from rich.console import Console
 from rookery.bench.collect import configured, network_settings
 from rookery.bench.measure import Report, alternate
 from rookery.bench.speedup import AHEAD, MANY, Rounds, own_bytes
-from rookery.crew import Crew
-from rookery.views import print_report
+from rookery.cli.output import print_report
+from rookery.training.process_pool import Crew
 
 WORKERS = 2
 QUANTILES, FRAMES = 8, 5

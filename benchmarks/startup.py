@@ -23,11 +23,11 @@ from typing import Any
 from rich.console import Console
 
 from rookery.bench.measure import Report
-from rookery.configuring import configure
-from rookery.crew import Crew
+from rookery.cli.output import print_report
+from rookery.runs.configure import configure
 from rookery.supervisor.launcher import ONE_THREAD
-from rookery.training import Training
-from rookery.views import print_report
+from rookery.training.process_pool import Crew
+from rookery.training.training import Training
 
 LIMIT = 1.3
 """What the ratio must not exceed."""
@@ -38,7 +38,7 @@ BARE_TIMES = {
     "bare": WANTED,
     "bare, until imported": "crew / import torch, without ending",
 }
-CODE = {"actor": "rookery.staging", "worker": "rookery.hosting"}
+CODE = {"actor": "rookery.actor.process", "worker": "rookery.learner.process"}
 
 Times = dict[str, float]
 """Seconds by name."""

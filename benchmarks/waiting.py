@@ -20,9 +20,9 @@ import numpy as np
 from rich.console import Console
 
 from rookery.bench.measure import Report
-from rookery.memory.block import Block, Plan
-from rookery.memory.words import Words
-from rookery.views import print_report
+from rookery.cli.output import print_report
+from rookery.shm.block import Block, Plan
+from rookery.shm.counters import Words
 
 PAUSE = 0.002
 """Seconds between wake-ups, so that the other is really asleep."""

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rookery.dilemmas import Schelling, schelling
-    from rookery.encounters import Crossplay
+    from rookery.api import resume, train
     from rookery.errors import (
         AlgorithmError,
         ConfigError,
@@ -20,14 +19,15 @@ if TYPE_CHECKING:
         ProbeError,
         RookeryError,
     )
-    from rookery.library import resume, train
-    from rookery.meetings import crossplay
-    from rookery.playing import Match, play
-    from rookery.proof import independence
-    from rookery.recordings import Recording
-    from rookery.runs import Run
-    from rookery.trained import TrainedAgent
-    from rookery.verdicts import Independence
+    from rookery.evaluation.play import Match, play
+    from rookery.evaluation.recordings import Recording
+    from rookery.evaluation.trained import TrainedAgent
+    from rookery.runs.run import Run
+    from rookery.studies.crossplay import crossplay
+    from rookery.studies.crossplay_report import Crossplay
+    from rookery.studies.independence.proof import independence
+    from rookery.studies.independence.report import Independence
+    from rookery.studies.schelling import Schelling, schelling
 
 __all__ = [
     "AlgorithmError",
@@ -54,23 +54,23 @@ __all__ = [
 _HOMES = {
     "AlgorithmError": "errors",
     "ConfigError": "errors",
-    "Crossplay": "encounters",
+    "Crossplay": "studies.crossplay_report",
     "GameError": "errors",
-    "Independence": "verdicts",
-    "Match": "playing",
+    "Independence": "studies.independence.report",
+    "Match": "evaluation.play",
     "PlayerError": "errors",
     "ProbeError": "errors",
-    "Recording": "recordings",
+    "Recording": "evaluation.recordings",
     "RookeryError": "errors",
-    "Run": "runs",
-    "Schelling": "dilemmas",
-    "TrainedAgent": "trained",
-    "crossplay": "meetings",
-    "independence": "proof",
-    "play": "playing",
-    "resume": "library",
-    "schelling": "dilemmas",
-    "train": "library",
+    "Run": "runs.run",
+    "Schelling": "studies.schelling",
+    "TrainedAgent": "evaluation.trained",
+    "crossplay": "studies.crossplay",
+    "independence": "studies.independence.proof",
+    "play": "evaluation.play",
+    "resume": "api",
+    "schelling": "studies.schelling",
+    "train": "api",
 }
 
 

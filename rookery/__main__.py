@@ -1,5 +1,5 @@
 """`python -m rookery` is the command line."""
 
-from rookery.cli import main
+from rookery.cli.app import main
 
 main()

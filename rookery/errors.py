@@ -13,6 +13,8 @@ A message says what was found, what was expected and what to do, in one line.
 from __future__ import annotations
 
 import difflib
+import errno
+import resource
 from collections.abc import Iterable, Sequence
 
 LISTED = 16
@@ -61,6 +63,17 @@ def nearest(found: str, known: Iterable[str]) -> str:
         return "there are none."
     more = ", …" if len(names) > LISTED else ""
     return f"known are {', '.join(names[:LISTED])}{more}."
+
+
+def advice(error: OSError) -> str:
+    """Return what to do about an error of the system; '' if that is not known."""
+    if error.errno != errno.EMFILE:
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (
+        f"{limit} open files are allowed, and more are needed: raise the limit, for "
+        "example with `ulimit -n 1024`."
+    )
 
 
 def _joined(problems: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -59,6 +59,16 @@ class AgentSpec:
     def action_names(self) -> tuple[str, ...]:
         """The name of every action; a product's names are joined by '+'."""
         return tuple("+".join(names) for names in product(*self.factors))
+
+
+def own_arrays(
+    agent: str, names: Iterable[str], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return an agent's arrays by name, from those of all, which are called AGENT/NAME.
+
+    Looked up name by name: another agent may be called AGENT/SOMETHING.
+    """
+    return {name: arrays[f"{agent}/{name}"] for name in names}
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -39,15 +39,15 @@ def find_children(parent: int) -> set[Child]:
     Where there is no /proc there is nothing to read, and the answer is empty.
     """
     children = set()
-    for stat in PROC.glob("[0-9]*/stat"):
+    for name in filter(str.isdigit, os.listdir(PROC)):
         try:
-            text = stat.read_text()
+            text = (PROC / name / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while we looked
         # The command stands in parentheses and may itself contain blanks and ')'.
         fields = text.rpartition(")")[2].split()
         if int(fields[1]) == parent:
-            children.add(Child(pid=int(stat.parent.name), started=int(fields[19])))
+            children.add(Child(pid=int(name), started=int(fields[19])))
     return children
 
 

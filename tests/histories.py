@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from rookery.memory.block import Block
-from rookery.memory.replay import ReplayReader, ReplayWriter, slots_needed
-from rookery.memory.rows import Rows
+from rookery.replay.buffer import ReplayReader, ReplayWriter, slots_needed
+from rookery.replay.rows import Rows
+from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Part
 
 SPEC = AgentSpec(

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
-from rookery.config.resolving import resolve
+from rookery.config.base import Settings
+from rookery.config.parse import parse_words
+from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.settings import Settings
-from rookery.config.words import parse_words
 from rookery.errors import ConfigError
 
 

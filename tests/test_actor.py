@@ -8,25 +8,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rookery.acting import Cast
-from rookery.actor import Actor
+from rookery.actor.actor import Actor
+from rookery.actor.policies import Cast
+from rookery.actor.state import Life, snapshot_of
+from rookery.actor.weights import Weights
+from rookery.algorithms.agents import AgentPlan, Member, groups_of
 from rookery.algorithms.base import Algorithm, Choice, Policy
+from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.iqn import IqnRule
-from rookery.algorithms.schedules import epsilon
-from rookery.company import AgentPlan, Member, groups_of
 from rookery.config.agent import AgentSettings, EpsilonConfig
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
 from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
-from rookery.learner import reader_of
-from rookery.life import Life, snapshot_of
-from rookery.memory.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
-from rookery.memory.rows import HEADER
-from rookery.players.base import Player
-from rookery.seeding import Purpose, Stream
+from rookery.games.players import Player
+from rookery.learner.learner import reader_of
+from rookery.protocol.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
+from rookery.replay.buffer import DamagedRow
+from rookery.replay.rows import HEADER
+from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
-from rookery.weights import Weights
 
 WORLDS, TURNS = 3, 4  # worlds, and turns per round
 SPEC = AgentSpec(
@@ -611,6 +612,24 @@ def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
 
     assert replacement.rows() == whole.rows()
     np.testing.assert_array_equal(replacement.actor.life.hashes, whole.actor.life.hashes)
+
+
+@pytest.mark.shows("B12")
+@pytest.mark.parametrize("turn", [7, 9], ids=["an earlier frame", "a turn to be repeated"])
+def test_a_new_actor_does_not_go_on_from_a_damaged_row(staged, turn):
+    stage = staged(scripted=[1])
+    stage.play(1, 2, 3)
+    stage.arena.words.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
+    stage.replace_actor(Meadow())
+    for spec in stage.game.agents:
+        rows = stage.arena.rows(spec.id)
+        rows.columns["action"][turn % rows.slots] ^= 1
+
+        with pytest.raises(DamagedRow, match=f"row {turn} of agent '{spec.id}' is damaged"):
+            stage.actor.begin()
+
+        rows.columns["action"][turn % rows.slots] ^= 1
+    assert stage.actor.begin() == 2
 
 
 def test_a_snapshot_stays_whole_while_the_round_after_it_is_played_again(staged):

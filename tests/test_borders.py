@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rookery import borders as module
-from rookery.borders import Borders
 from rookery.config.run import Config
-from rookery.configuring import configure
-from rookery.memory.arena import COMMIT, GATE, HANDED, SNAPSHOT
-from rookery.memory.block import Block
-from rookery.memory.status import Status
-from rookery.memory.words import Words
+from rookery.protocol import schedule as module
+from rookery.protocol.arena import COMMIT, GATE, HANDED, SNAPSHOT
+from rookery.protocol.schedule import Borders
+from rookery.runs.configure import configure
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
+from rookery.shm.heartbeat import Status
 
 TURNS = 10
 VERSIONS = ["version a", "version b"]

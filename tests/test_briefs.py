@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rookery.briefs import Brief, check_sums, file_sums, game_name
-from rookery.company import assemble
-from rookery.configuring import configure
+from rookery.algorithms.agents import assemble
 from rookery.errors import ConfigError
-from rookery.playing import agents_of
+from rookery.evaluation.play import agents_of
+from rookery.protocol.process_spec import Brief, check_sums, file_sums, game_name
+from rookery.runs.configure import configure
 
 SPEAKER = "pettingzoo:mpe2.simple_speaker_listener_v4"
 AGENTS = {"1": {"algorithm": "ppo", "network": {"width": 17}}, "2": {"player": "random"}}

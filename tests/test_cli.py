@@ -1,6 +1,7 @@
 """The command line: one line for every mistake, one JSON object where asked for."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery import cli
+from rookery.cli import app as cli
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -284,3 +285,55 @@ def test_a_run_that_has_ended_says_so_when_it_is_resumed(
 
     assert code == 0
     assert "has done all its 1 rounds: nothing is left to do." in said
+
+
+def test_names_of_the_user_are_no_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    game = f"pettingzoo:{Path(__file__).parent / 'games/files/brackets.py'}:Two"
+
+    code, printed, _ = run(capsys, "evaluate", game, "evaluate.episodes=1")
+
+    assert code == 0
+    assert "[/x]" in printed
+    assert "[red]:smile:" in run(capsys, "describe", game)[1]
+
+
+def test_a_line_break_in_a_name_is_no_line_break_in_the_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, complaint = run(capsys, "evaluate", "treasure\nhunt")
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert "'treasure hunt'" in complaint
+
+
+def rookery(shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell, in which `$R` is the command line."""
+    more = {"R": f"{sys.executable} -m rookery", **environment}
+    line = ["sh", "-c", shell]
+    return subprocess.run(line, capture_output=True, text=True, env=os.environ | more)
+
+
+@pytest.mark.processes
+def test_a_result_that_cannot_be_written_is_one_line_and_code_1() -> None:
+    ended = rookery("$R games --json > /dev/full")
+
+    said = "error: cannot write to standard output (No space left on device).\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+@pytest.mark.processes
+def test_a_reader_that_leaves_is_no_error() -> None:
+    ended = rookery("($R games; echo $? >&2) | true")
+
+    assert ended.stderr == "0\n"
+
+
+@pytest.mark.processes
+def test_characters_that_an_encoding_lacks_are_escaped() -> None:
+    ended = rookery("$R check iterated_chicken", PYTHONIOENCODING="ascii")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("\\u2713 ")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from rookery.algorithms.agents import assemble, check_company, groups_of, stack_key
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
-from rookery.company import assemble, check_company, groups_of, stack_key
-from rookery.config.resolving import resolve
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
+from rookery.config.resolve import resolve
 from rookery.errors import ConfigError
-from rookery.games.catalog import find
+from rookery.games.registry import find
 from rookery.specs import AgentSpec, Part
-from rookery.training import Training
+from rookery.training.training import Training
 
 SEES = {"view": Part((2, 2), np.dtype(np.uint8))}
 SEES_MORE = {"view": Part((3, 3), np.dtype(np.uint8))}
@@ -270,6 +271,45 @@ def test_a_replay_whose_usable_steps_are_never_enough_is_refused():
     # 16 turns of 4 worlds are 64 rows, but the newest 3 turns' steps are still open.
     with pytest.raises(ConfigError, match=r"would never learn.*replay\.capacity is 64"):
         training_of(replay={"capacity": 64, "warmup": 64}, batch_size=32, n_step=3)
+
+
+@pytest.mark.shows("B10")
+def test_a_replay_of_which_too_many_steps_are_open_is_refused():
+    # Of five turns of two worlds, those of the newest three are open.
+    small = {"replay": {"capacity": 9, "warmup": 8}, "batch_size": 8, "n_step": 3}
+
+    with pytest.raises(ConfigError, match=r"would never learn.*at most 4.*to 13, or"):
+        training_of(worlds=2, **small)
+
+
+@pytest.mark.shows("B10")
+@pytest.mark.parametrize("algorithm", ["iqn", "dqn", "recurrent_dqn", "tabular"])
+@pytest.mark.parametrize(("worlds", "needed", "n_step"), [(2, 8, 3), (3, 10, 5), (4, 1, 1)])
+def test_the_smallest_replay_that_is_not_refused_is_learned_from(
+    algorithm, worlds, needed, n_step
+):
+    def small(capacity):
+        return training_of(
+            algorithm=algorithm,
+            worlds=worlds,
+            n_step=n_step,
+            batch_size=needed,
+            replay={"capacity": capacity, "warmup": 1},
+            frames=1,
+            rounds=2,
+            network={"width": 16},
+        )
+
+    with pytest.raises(ConfigError, match=r"raise replay\.capacity to \d+") as caught:
+        small(1)
+    enough = int(re.search(r"to (\d+), or", str(caught.value))[1])
+    with pytest.raises(ConfigError, match="would never learn"):
+        small(enough - 1)
+    training = small(enough)
+    *_, last = training.rounds()
+    training.close()
+
+    assert all(figures["updates"] > 0 for figures in last.learned.metrics.values())
 
 
 @pytest.mark.shows("B10")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.config.resolving import describe_settings, resolve
+from rookery.config.resolve import describe_settings, resolve
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
 from tests.mazes import Beam, Colour, Maze, resolve_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.company import Member, assemble
-from rookery.configuring import configure
-from rookery.crew import cost_of, share_out
-from rookery.playing import agents_of
+from rookery.algorithms.agents import Member, assemble
+from rookery.evaluation.play import agents_of
+from rookery.runs.configure import configure
+from rookery.training.process_pool import cost_of, share_out
 
 
 def company(**settings: object) -> list[Member]:

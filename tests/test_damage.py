@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.checkpoints import (
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import Session
+from rookery.stop import Stopped
+from rookery.storage.checkpoints import (
     Checkpoint,
     CheckpointError,
     checkpoints_in,
@@ -22,9 +25,8 @@ from rookery.checkpoints import (
     newest_whole,
     sum_of_manifest,
 )
-from rookery.running import Session
-from rookery.runs import Run, resumed_config
-from tests.tiny import train
+from rookery.training.training import Round
+from tests.tiny import session_of, train
 
 FILES = ("actor", "agent-0", "replay-0", "replay-1")
 NAMES = ("manifest.json", *(f"{name}.safetensors" for name in FILES))
@@ -33,9 +35,17 @@ TORN = "[{"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny run with two checkpoints, of rounds 3 and 4."""
+    """A tiny run of five rounds with two checkpoints, of rounds 3 and 4."""
     folder = tmp_path_factory.mktemp("made") / "run"
-    train(folder)
+    session = session_of(folder, rounds=5)
+    stop = session.training.parts.stop
+
+    def stop_after_four(one: Round) -> None:
+        if one.number == 4:
+            stop.signal = 2
+
+    with pytest.raises(Stopped):
+        session.run(stop_after_four)
     return folder
 
 
@@ -44,8 +54,6 @@ def run(made: Path, tmp_path: Path) -> Path:
     """A copy to be damaged, which still has a round to go."""
     folder = tmp_path / "run"
     shutil.copytree(made, folder)
-    config = folder / "config.toml"
-    config.write_text(config.read_text().replace("rounds = 4", "rounds = 5"))
     return folder
 
 

@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import rookery.checkpoints
-import rookery.disk
-import rookery.monitoring.metrics
-from rookery.checkpoints import (
+import rookery.runs.log
+import rookery.storage.checkpoints
+import rookery.storage.files
+from rookery.evaluation.recordings import Recording
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import NotSaved, Session
+from rookery.stop import Stopped
+from rookery.storage.checkpoints import (
     checkpoints_in,
     load_checkpoint,
     newest_whole,
     save_checkpoint,
 )
-from rookery.disk import Attempts, append_whole
-from rookery.recordings import Recording
-from rookery.running import NotSaved, Session
-from rookery.runs import Run, resumed_config
-from rookery.stopping import Stopped
-from rookery.training import Round
+from rookery.storage.files import Attempts, append_whole
+from rookery.training.training import Round
 from tests.tiny import GAME, SETTINGS, session_of, train
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -44,7 +44,7 @@ class FullDisk:
 
     def __init__(self, patch: pytest.MonkeyPatch, fails_at: int) -> None:
         self.asked, self._fails_at = 0, fails_at
-        real = rookery.disk.write_whole
+        real = rookery.storage.files.write_whole
 
         def write(path: Path, data: bytes) -> None:
             if self._is_full():
@@ -52,7 +52,7 @@ class FullDisk:
                 raise FULL
             real(path, data)
 
-        patch.setattr(rookery.checkpoints, "write_whole", write)
+        patch.setattr(rookery.storage.checkpoints, "write_whole", write)
         patch.setattr(os, "fsync", self._failing(os.fsync))
         for name in ("rename", "mkdir"):
             patch.setattr(os, name, self._failing(getattr(os, name)))
@@ -106,7 +106,7 @@ def test_a_checkpoint_that_does_not_read_back_is_an_error_and_removed(
         path.write_bytes(data[:-1] + b"?")
 
     save_checkpoint(tmp_path, 1, SMALL, {})
-    monkeypatch.setattr(rookery.checkpoints, "write_whole", lie)
+    monkeypatch.setattr(rookery.storage.checkpoints, "write_whole", lie)
 
     with pytest.raises(OSError, match=r"does not read back: .*is damaged"):
         save_checkpoint(tmp_path, 2, SMALL, {})
@@ -247,6 +247,26 @@ def test_a_failure_is_said_again_only_after_everything_has_worked() -> None:
     assert not attempt.reason("a")
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EACCES, "make the folder writable"),
+        (errno.EROFS, "make the folder writable"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_what_helps(code: int, remedy: str) -> None:
+    said: list[str] = []
+
+    def fail() -> None:
+        raise OSError(code, os.strerror(code))
+
+    Attempts(said.append)("lines", fail)
+
+    assert said[0].startswith(f"cannot write lines ({os.strerror(code)}): training goes on")
+    assert said[0].endswith(f"{remedy}.")
+
+
 @pytest.mark.parametrize("room", range(1, 12))
 def test_a_line_is_added_whole_or_not_at_all(room: int, tmp_path: Path) -> None:
     path = tmp_path / "lines"
@@ -260,11 +280,11 @@ def test_a_line_is_added_whole_or_not_at_all(room: int, tmp_path: Path) -> None:
 
 CANNOT_SAVE = """
 import errno, os, sys
-import rookery.checkpoints, rookery.cli
+import rookery.storage.checkpoints, rookery.cli.app
 def full(path, data):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-rookery.checkpoints.write_whole = full
-rookery.cli.main(sys.argv[1:])
+rookery.storage.checkpoints.write_whole = full
+rookery.cli.app.main(sys.argv[1:])
 """
 
 
@@ -301,5 +321,5 @@ def _resume_without_room(run: Run) -> None:
         def fail(path: Path, data: bytes) -> None:
             raise FULL
 
-        patch.setattr(rookery.monitoring.metrics, "replace_whole", fail)
+        patch.setattr(rookery.runs.log, "replace_whole", fail)
         Session(run.entry, resumed_config(run), run.path, resume=True)

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from rookery.checkpoints import digest
-from rookery.configuring import configure
-from rookery.engines import OneProcess
+from rookery.actor.process import Stage
 from rookery.games.guard import Guarded
-from rookery.hosting import learner_of
-from rookery.memory.arena import GATE
-from rookery.memory.reports import Reports
-from rookery.memory.rows import Rows
-from rookery.memory.status import Status
-from rookery.memory.words import Words
-from rookery.staging import Stage
-from rookery.training import Training
+from rookery.learner.process import learner_of
+from rookery.protocol.arena import GATE
+from rookery.replay.rows import Rows
+from rookery.runs.configure import configure
+from rookery.shm.counters import Words
+from rookery.shm.heartbeat import Status
+from rookery.shm.reports import Reports
+from rookery.storage.checkpoints import digest
+from rookery.training.executors import OneProcess
+from rookery.training.training import Training
 
 SETTINGS: dict[str, Any] = {
     "rounds": 6,

@@ -9,14 +9,14 @@ import pytest
 from safetensors.numpy import save_file
 
 import rookery
-from rookery.checkpoints import CheckpointError
 from rookery.errors import ConfigError
-from rookery.exports import export_agent, read_agent
-from rookery.memory.block import Block
-from rookery.memory.replay import ReplayReader, ReplayWriter
-from rookery.memory.rows import Rows
+from rookery.replay.buffer import ReplayReader, ReplayWriter
+from rookery.replay.rows import Rows
+from rookery.runs.agent_files import export_agent, read_agent
+from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Part
-from rookery.training import Round
+from rookery.storage.checkpoints import CheckpointError
+from rookery.training.training import Round
 from tests.processes.conftest import session_of
 
 QUICK = {

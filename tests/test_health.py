@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rookery import cli
-from rookery.crew import Crew
-from rookery.monitoring.health import Health, health_of
-from rookery.training import Round
+from rookery.cli import app as cli
+from rookery.runs.health import Health, health_of
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import HUNT, events, is_alive, session_of, wait_for
 
 pytestmark = pytest.mark.processes
@@ -83,3 +83,18 @@ def test_health_of_what_is_no_run_is_refused(
 
     assert left.value.code == 2
     assert "is no run: it has no config.toml" in capsys.readouterr().err
+
+
+def test_a_clock_that_went_back_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").touch()
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"round": 7}\n')
+    os.utime(metrics, (2**33, 2**33))
+
+    with suppress(SystemExit):
+        cli.main(["health", str(tmp_path)])
+
+    said = "round 7, written down later than now: the clock was set back\n"
+    assert capsys.readouterr().out.endswith(said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.intervals import (
+from rookery.studies.statistics import (
     bootstrap,
     interquartile_mean,
     relative_difference,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import ConfigError
-from rookery.loading import load_module, load_object
+from rookery.plugins import load_module, load_object
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 import rookery
-from rookery import cli
-from rookery.encounters import Crossplay, Meeting
-from rookery.runs import Run
+from rookery.cli import app as cli
+from rookery.runs.run import Run
+from rookery.studies.crossplay_report import Crossplay, Meeting
 
 SMALL = {
     "rounds": 1,

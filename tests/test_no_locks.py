@@ -19,8 +19,8 @@ LOCKING = {
     "fcntl.flock",
     "fcntl.lockf",
 }
-FENCE = ("memory/words.py", "threading")
-FOLDER = ("folders.py", "fcntl.flock")
+FENCE = ("shm/counters.py", "threading")
+FOLDER = ("runs/folder.py", "fcntl.flock")
 """One run per folder: taken once by main at the start, and on no way of data."""
 
 
@@ -51,7 +51,7 @@ def test_nothing_but_the_private_fence_uses_a_lock_or_a_thread() -> None:
 
 @pytest.mark.shows("A6")
 def test_the_fence_is_a_lock_that_no_other_process_can_see() -> None:
-    tree = ast.parse((ROOT / "memory" / "words.py").read_text())
+    tree = ast.parse((ROOT / "shm" / "counters.py").read_text())
     takes = [
         node.attr
         for node in ast.walk(tree)

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as save_bytes
 
-from rookery.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
-from rookery.cli import app
-from rookery.configuring import configure
+from rookery.cli.app import app
 from rookery.errors import RookeryError
-from rookery.exports import export_agent, read_agent
-from rookery.recordings import Recording
-from rookery.running import Session
-from rookery.runs import Run, resumed_config
+from rookery.evaluation.recordings import Recording
+from rookery.runs.agent_files import export_agent, read_agent
+from rookery.runs.configure import configure
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import Session
+from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
 from tests.tiny import GAME, session_of, train
 
 ROOT = Path(__file__).parent.parent / "rookery"
@@ -398,8 +398,8 @@ def test_a_configuration_that_is_a_bomb_is_refused(text: str, tmp_path: Path) ->
 
 
 def _members(entry: Any, config: Any) -> None:
-    from rookery.company import assemble
-    from rookery.playing import agents_of
+    from rookery.algorithms.agents import assemble
+    from rookery.evaluation.play import agents_of
 
     assemble(config, agents_of(entry, config))
 
@@ -437,12 +437,12 @@ FORBIDDEN = {
 IMPORTING = {"import_module", "spec_from_file_location", "exec_module", "run_path"}
 ALLOWED = {
     "__init__.py": "public names, from a table in the file",
-    "cli.py": "rookery.commands, when it is needed",
-    "loading.py": "what the user names on the command line or in Python",
-    "algorithms/catalog.py": "the modules of rookery.algorithms",
-    "games/catalog.py": "the modules of rookery.games",
-    "studying.py": "what the commands for studies need, from names in the file",
-    "supervisor/entry.py": "what a process is for, from a table in the file",
+    "cli/app.py": "rookery.cli.train, when it is needed",
+    "plugins.py": "what the user names on the command line or in Python",
+    "algorithms/registry.py": "the modules of rookery.algorithms",
+    "games/registry.py": "the modules of rookery.games.builtin, and adapters",
+    "cli/studies.py": "what the commands for studies need, from names in the file",
+    "supervisor/child.py": "what a process is for, from a table in the file",
     "bench/game.py": "a game named in the file",
     "bench/measure.py": "the modules of rookery.bench",
 }

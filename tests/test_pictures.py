@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from rookery.errors import ConfigError
-from rookery.pictures import save_figure, with_scores, write_gif, write_png
+from rookery.evaluation.images import save_figure, with_scores, write_gif, write_png
 
 RED, BLUE = (200, 40, 40), (36, 86, 184)
 ENTRIES = [("rook 0", RED, "3"), ("rook 1", BLUE, "-1")]

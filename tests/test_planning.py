@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rookery.commands import train_one
-from rookery.configuring import configure
-from rookery.training import Training
+from rookery.cli.train import train_one
+from rookery.runs.configure import configure
+from rookery.training.training import Training
 
 QUICK = {"turns_per_round": 20, "worlds": 4, "network.width": 16, "epsilon.steps": 100}
 

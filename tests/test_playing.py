@@ -14,15 +14,9 @@ import pytest
 from PIL import Image
 
 import rookery
-from rookery.config.resolving import resolve
+from rookery.config.resolve import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
-from rookery.games import catalog
-from rookery.games import gridworld as grid
-from rookery.games.base import Outcome
-from rookery.games.catalog import Entry
-from rookery.players.base import Player, RandomPlayer, Sight
-from rookery.players.matrix import Cooperator, Defector
-from rookery.playing import (
+from rookery.evaluation.play import (
     Lineup,
     Match,
     agents_of,
@@ -31,6 +25,12 @@ from rookery.playing import (
     play_match,
     player_name,
 )
+from rookery.games import gridworld as grid
+from rookery.games import registry as catalog
+from rookery.games.base import Outcome
+from rookery.games.builtin.matrix_players import Cooperator, Defector
+from rookery.games.players import Player, RandomPlayer, Sight
+from rookery.games.registry import Entry
 
 DILEMMA = "iterated_prisoners_dilemma"
 

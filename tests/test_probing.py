@@ -9,12 +9,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import rookery
-from rookery import cli
-from rookery.configuring import configure
-from rookery.monitoring.metrics import read_lines
-from rookery.running import Session
-from rookery.runs import resumed_config
-from rookery.stopping import StopFlag, Stopped
+from rookery.cli import app as cli
+from rookery.runs.configure import configure
+from rookery.runs.log import read_lines
+from rookery.runs.run import resumed_config
+from rookery.runs.session import Session
+from rookery.stop import StopFlag, Stopped
 
 SMALL = {
     "rounds": 4,

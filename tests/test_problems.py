@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from rookery.config.problems import shown
-from rookery.config.resolving import resolve
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
+from rookery.config.messages import shown
+from rookery.config.resolve import resolve
 from rookery.errors import ConfigError
 from tests.mazes import Maze, answer_of, resolve_words, values
 
@@ -115,7 +115,7 @@ def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) 
         (
             "evaluate.qqq=1",
             "unknown setting 'evaluate.qqq': known are evaluate.episodes, "
-            "evaluate.every_rounds.",
+            "evaluate.every_rounds, evaluate.turns.",
         ),
         ('"a\nb"=1', "the key of"),
     ],

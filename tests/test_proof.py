@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery import cli
-from rookery.algorithms import group, values
-from rookery.runs import Run
+from rookery.algorithms import value_based as values
+from rookery.algorithms.common import group
+from rookery.cli import app as cli
+from rookery.runs.run import Run
 
 SMALL = {
     "rounds": 1,
@@ -124,8 +125,12 @@ def test_a_gradient_clipped_by_everybodys_norm_is_found(trained, monkeypatch):
         "clip_factors",
         lambda norms, most: clip(norms.nansum().expand_as(norms), most),
     )
-    monkeypatch.setattr("rookery.relearning.split_groups", lambda groups, *_: (groups, []))
-    monkeypatch.setattr("rookery.training.split_groups", lambda groups, *_: (groups, []))
+    monkeypatch.setattr(
+        "rookery.studies.independence.replay.split_groups", lambda groups, *_: (groups, [])
+    )
+    monkeypatch.setattr(
+        "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
+    )
 
     found = rookery.independence(Run(run.path))
 
@@ -142,7 +147,9 @@ def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch)
             lambda rule: setattr(rule, "_agents", rule._agents[:1].repeat(len(rule.plans))),
         ),
     )
-    monkeypatch.setattr("rookery.training.split_groups", lambda groups, *_: (groups, []))
+    monkeypatch.setattr(
+        "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
+    )
 
     found = rookery.independence(Run(run.path))
 

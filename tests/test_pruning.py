@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.checkpoints import checkpoints_in, newest_whole, prune, save_checkpoint
+from rookery.storage.checkpoints import checkpoints_in, newest_whole, prune, save_checkpoint
 
 FILES = {"actor": {"turn": np.array([1])}}
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from rookery.errors import ConfigError
-from rookery.recordings import Recording
+from rookery.evaluation.recordings import Recording
 
 ABOUT = {"world": 3, "episode": 5, "agents": ["0", "1"], "players": ["random", "wise"]}
 

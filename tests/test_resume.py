@@ -12,23 +12,24 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.checkpoints import (
+from rookery.errors import ConfigError, GameError
+from rookery.protocol.arena import MATCHES
+from rookery.runs.configure import configure
+from rookery.runs.folder import RunLock
+from rookery.runs.log import read_lines
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import Session
+from rookery.shm.block import MemoryRefused
+from rookery.shm.versions import States
+from rookery.stop import StopFlag, Stopped
+from rookery.storage.checkpoints import (
     CheckpointError,
     checkpoints_in,
     load_checkpoint,
     sum_of_manifest,
 )
-from rookery.configuring import configure
-from rookery.errors import ConfigError
-from rookery.folders import RunLock
-from rookery.memory.arena import MATCHES
-from rookery.memory.block import MemoryRefused
-from rookery.memory.states import States
-from rookery.monitoring.metrics import read_lines
-from rookery.running import Session
-from rookery.runs import Run, resumed_config
-from rookery.stopping import StopFlag, Stopped
-from rookery.training import Round
+from rookery.training.training import Round
+from tests import tiny
 
 HUNT = {
     "rounds": 9,
@@ -266,6 +267,45 @@ def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
     assert run.digest()["why"].startswith("it goes on without replays")
 
 
+FEW_ROWS = {
+    **HUNT,
+    "rounds": 7,
+    "schedule": "sync",
+    "ppo.passes": 1,
+    "vtrace.passes": 1,
+    "replay.kind": "uniform",
+    "checkpoints.replay": False,
+    "evaluate.every_rounds": 0,
+    "recurrent.width": 16,
+}
+WITHOUT_REPLAY = {
+    f"{algorithm}, {frames} frames": {"algorithm": algorithm, "frames": frames}
+    for algorithm in ("ppo", "vtrace", "recurrent_ppo")
+    for frames in (1, 3)
+} | {
+    "frozen, 5 frames": {"algorithm": "ppo", "frames": 5, "learning": False},
+    "pipelined ppo": {"algorithm": "ppo", "schedule": "pipelined"},
+}
+
+
+@pytest.mark.shows("F4")
+@pytest.mark.parametrize("case", WITHOUT_REPLAY)
+def test_without_replays_whoever_has_none_goes_on_with_the_same_bits(
+    case: str, tmp_path: Path
+) -> None:
+    chosen = dict(WITHOUT_REPLAY[case])
+    agents = {} if chosen.pop("learning", True) else {"*": {"learning": False}}
+    settings = {**FEW_ROWS, **chosen, "agents": agents}
+    unbroken = train(tmp_path / "unbroken", "treasurehunt", settings)
+    # Between two ends of episodes, so that steps are open and frames lie before.
+    run = train(tmp_path / "run", "treasurehunt", settings, until=4)
+
+    go_on(run)
+
+    assert run.digest() == unbroken.digest()
+    assert run.digest()["exact"]
+
+
 def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
     lock = RunLock(stopped.path)
     with pytest.raises(ConfigError, match="is in use by another process: wait until"):
@@ -298,16 +338,37 @@ def test_a_run_without_a_whole_checkpoint_is_refused(stopped: Run) -> None:
         go_on(stopped)
 
     shutil.rmtree(stopped.path / "checkpoints")
-    with pytest.raises(CheckpointError, match="has no checkpoint to go on from"):
+    with pytest.raises(CheckpointError, match="no longer has a checkpoint: put one back"):
         go_on(stopped)
 
 
 def test_a_checkpoint_of_other_settings_is_refused(stopped: Run) -> None:
     config = stopped.path / "config.toml"
     config.write_text(config.read_text().replace("width = 23", "width = 24"))
+    (stopped.path / "seal.json").unlink()  # which would tell before
 
     with pytest.raises(CheckpointError, match="does not fit this run: its settings have"):
         go_on(Run(stopped.path))
+
+
+def test_a_checkpoint_that_another_version_laid_out_otherwise_says_so(
+    stopped: Run,
+) -> None:
+    for path in checkpoints_in(stopped.path / "checkpoints"):
+        manifest = json.loads((path / "manifest.json").read_text()) | {"arithmetic": 1}
+        whole = manifest | {"sum": sum_of_manifest(manifest)}
+        (path / "manifest.json").write_text(json.dumps(whole))
+    config = stopped.path / "config.toml"
+    config.write_text(config.read_text().replace("width = 23", "width = 24"))
+    (stopped.path / "seal.json").unlink()  # older versions wrote none
+
+    with pytest.raises(CheckpointError) as raised:
+        go_on(Run(stopped.path))
+
+    assert str(raised.value).endswith(
+        "does not fit this run: another version of Rookery wrote it; go on with that "
+        "version. If that is not possible, delete the run and train it again."
+    )
 
 
 def test_memory_on_disk_of_another_size_is_refused(tmp_path: Path) -> None:
@@ -335,10 +396,11 @@ def test_another_torch_is_pointed_out(stopped: Run) -> None:
 
     session = go_on(stopped)
 
-    assert any(
-        "written with torch 1.0" in line and "bits may differ" in line
-        for line in session.training.warnings
-    )
+    line = session.training.warnings[-1]
+    assert line.startswith("it goes on from results computed with torch 1.0 (now 2.")
+    assert line.endswith("and the run is marked as not exact.")
+    assert stopped.digest()["exact"] is False
+    assert stopped.digest()["why"] == line
 
 
 def test_a_finished_run_has_nothing_left_to_do(unbroken: dict[str, Run]) -> None:
@@ -467,3 +529,29 @@ def test_the_library_resumes_too(stopped: Run, unbroken: dict[str, Run]) -> None
     run = rookery.resume(stopped.path)
 
     assert run.digest() == unbroken["prioritised"].digest()
+
+
+@pytest.mark.shows("F4")
+@pytest.mark.parametrize("stops", [False, True], ids=["at the end", "when stopped"])
+def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool) -> None:
+    session = tiny.session_of(tmp_path / "run", **{"checkpoints.every_rounds": 1000})
+    closed = []
+
+    def close() -> None:
+        closed.append("closed")
+        raise ValueError("the window is stuck")
+
+    def show(one: Round) -> None:
+        session.training.engine.now.stage.game.game.close = close
+        if stops and one.number == 3:
+            session.training.parts.stop.signal = 2
+
+    with pytest.raises(Stopped if stops else GameError) as raised:
+        session.run(show)
+
+    assert stops or "raised in close(): ValueError: the window is stuck" in str(
+        raised.value
+    )
+    assert closed == ["closed"]
+    saved = [path.name for path in checkpoints_in(tmp_path / "run" / "checkpoints")]
+    assert saved == ["ckpt-3" if stops else "ckpt-4"]

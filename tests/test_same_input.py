@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from rookery.actor.weights import Published
 from rookery.algorithms.iqn import IqnPolicy
-from rookery.algorithms.ppo import PpoPolicy
-from rookery.config.resolving import resolve
-from rookery.games.catalog import find
-from rookery.learner import reader_of
-from rookery.memory.replay import ReplayReader
-from rookery.training import Training
-from rookery.weights import Published
+from rookery.algorithms.ppo_acting import PpoPolicy
+from rookery.config.resolve import resolve
+from rookery.games.registry import find
+from rookery.learner.learner import reader_of
+from rookery.replay.buffer import ReplayReader
+from rookery.training.training import Training
 
 SMALL = {
     "worlds": 3,

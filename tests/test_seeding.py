@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.seeding import Purpose, Stream, order, philox, round_keys
+from rookery.rng import Purpose, Stream, order, philox, round_keys
 
 # Published with Random123 (Salmon and others, 2011), kat_vectors: philox4x32-10.
 PUBLISHED = {

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from rookery.threads import use_one_thread
+from rookery.algorithms.torch_setup import use_one_thread
 
 
 def test_torch_computes_in_one_thread():

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ConfigDict, Field
 
-from rookery.config.resolving import resolve
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
+from rookery.config.parse import parse_words
+from rookery.config.resolve import resolve
 from rookery.config.toml import read_toml, to_toml, write_config
-from rookery.config.words import parse_words
 from rookery.errors import ConfigError
 from tests.mazes import Maze, answer_of, resolve_words, values
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import rookery
-from rookery import seeds
-from rookery.advice import advise
-from rookery.commands import seats_of
-from rookery.company import assemble
+from rookery.algorithms.agents import assemble
+from rookery.cli import seeds
+from rookery.cli.train import seats_of
 from rookery.config.run import Config
-from rookery.configuring import configure
-from rookery.folders import RunLock
-from rookery.playing import agents_of
+from rookery.evaluation.play import agents_of
+from rookery.runs.configure import configure
+from rookery.runs.folder import RunLock
+from rookery.training.warnings import advise
 
 QUICK = {
     "rounds": 4,
@@ -103,6 +102,7 @@ def test_a_run_leaves_everything_in_its_folder(run: rookery.Run) -> None:
 
     assert names == {
         "config.toml",
+        "seal.json",
         "metrics.jsonl",
         "episodes.jsonl",
         "evaluations.jsonl",
@@ -332,7 +332,7 @@ def test_seeds_that_are_stopped_save_what_they_have(tmp_path: Path, sent: int) -
     said = stop_once(process, sent, lambda: [*tmp_path.glob("many/seed-*/metrics.jsonl")])
 
     assert "Stopped. Go on: rookery resume many" in said
-    assert "of the seeds had not begun: train them into another folder." in said
+    assert "of the seeds had not begun; resuming starts them." in said
     for metrics in tmp_path.glob("many/seed-*/metrics.jsonl"):
         assert rookery.Run(metrics.parent).digest()["run"]
 
@@ -343,7 +343,7 @@ def test_a_seed_may_print_as_much_as_it_likes(
     talk = """print("x" * 2**20); print('{\\n  "run": "a"\\n}')"""
     monkeypatch.setattr(seeds, "START", talk)
 
-    assert seeds._Batch(Console(), {5: []}).run(1, tmp_path) == {"5": {"run": "a"}}
+    assert seeds._Batch({5: []}).run(1, tmp_path) == {"5": {"run": "a"}}
 
 
 def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:

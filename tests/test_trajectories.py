@@ -9,9 +9,9 @@ import pandas
 import pytest
 
 import rookery
-from rookery import cli
-from rookery.recordings import Recording
-from rookery.trajectories import table_of
+from rookery.cli import app as cli
+from rookery.evaluation.recordings import Recording
+from rookery.evaluation.tables import table_of
 
 SMALL = {
     "workers": 0,

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rookery import advice, tuning
-from rookery.advice import advise
-from rookery.company import assemble
-from rookery.configuring import configure
-from rookery.playing import agents_of
-from rookery.tuning import Tuner, choose
+from rookery.algorithms.agents import assemble
+from rookery.evaluation.play import agents_of
+from rookery.runs.configure import configure
+from rookery.training import autoscale as tuning
+from rookery.training import warnings as advice
+from rookery.training.autoscale import Tuner, choose
+from rookery.training.warnings import advise
 
 
 @pytest.mark.shows("E6")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.config.resolving import describe_settings
+from rookery.config.parse import merge, parse_words
+from rookery.config.resolve import describe_settings
 from rookery.config.run import Config
-from rookery.config.words import merge, parse_words
 from rookery.errors import ConfigError
 from tests.mazes import Maze, answer_of, resolve_words
 

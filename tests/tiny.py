@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rookery.configuring import configure
-from rookery.running import Session
-from rookery.runs import Run
+from rookery.runs.configure import configure
+from rookery.runs.run import Run
+from rookery.runs.session import Session
 
 GAME = "iterated_chicken"
 SETTINGS: dict[str, Any] = {

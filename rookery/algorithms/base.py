@@ -11,11 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
-from rookery.algorithms.schedules import epsilon
+import numpy as np
+
+from rookery.algorithms.common.schedules import epsilon
 from rookery.config.agent import AgentSettings
-from rookery.memory.replay import ReplayReader
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import AgentSpec, Array
 
 State = Mapping[str, Array]
@@ -25,6 +28,12 @@ Metrics = dict[str, float]
 
 LEAST = 1e-12
 """The smallest chance that has a logarithm."""
+LEFT_OUT = "left_out"
+"""Of on-policy learners: steps that are too long to be learned from."""
+STATE_COPIES = 2
+"""A state, and what taking a step needs: gradients, and Adam's numbers in between."""
+STEP_BYTES = 120
+"""What putting a step together takes at most, while it is done for a whole window."""
 WEIGHTS = "weights"
 """The array that acts; everything else in a state is for learning."""
 
@@ -36,6 +45,13 @@ class AgentPlan:
     number: int
     spec: AgentSpec
     settings: AgentSettings
+
+
+def seen_bytes(plan: AgentPlan) -> int:
+    """Return how much memory one observation takes, with all its frames."""
+    parts = plan.spec.parts.values()
+    row = sum(prod(part.shape) * part.dtype.itemsize for part in parts)
+    return plan.settings.frames * row
 
 
 @dataclass
@@ -120,6 +136,30 @@ class Rule(ABC):
     def updates(cls, settings: AgentSettings) -> int:
         """Return how many updates an agent makes in a round."""
         return settings.updates_per_round
+
+    @classmethod
+    def working_bytes(cls, plan: AgentPlan, worlds: int, turns: int) -> int:
+        """Return about how much memory of its own an agent's learning takes at its peak.
+
+        What lies in shared memory is not counted, nor what a user's own code gets.
+
+        Args:
+            plan: of the agent.
+            worlds: of the run.
+            turns: of a round.
+        """
+        state = sum(
+            prod(shape) * np.dtype(dtype).itemsize
+            for shape, dtype in cls.shapes(plan, 1, 1).values()
+        )
+        settings = plan.settings
+        steps = STEP_BYTES * cls.window_rows(settings, worlds, turns)
+        return STATE_COPIES * state + steps + 4 * settings.batch_size * seen_bytes(plan)
+
+    @classmethod
+    def window_rows(cls, settings: AgentSettings, worlds: int, turns: int) -> int:
+        """Return how many rows an agent learns from, in rounds of so many turns."""
+        return settings.replay.capacity
 
     @abstractmethod
     def initial(self, plan: AgentPlan) -> dict[str, Array]:

@@ -12,15 +12,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rookery.algorithms import losses
-from rookery.algorithms.ahead import Columns, Place
 from rookery.algorithms.base import AgentPlan, Algorithm
-from rookery.algorithms.greedy import GreedyPolicy, GreedyRule, ValueNetwork, Weights
-from rookery.algorithms.group import Inputs
-from rookery.algorithms.networks import Linear, linear
-from rookery.algorithms.values import Losses
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.batches import Columns, Place
+from rookery.algorithms.common.group import Inputs
+from rookery.algorithms.nets.layers import Linear, linear, padded
+from rookery.algorithms.q_learning import GreedyPolicy, GreedyRule, ValueNetwork, Weights
+from rookery.algorithms.value_based import Losses
 from rookery.config.agent import AgentSettings, ValueParts
-from rookery.memory.replay import Batch
+from rookery.replay.buffer import Batch
 from rookery.specs import Array
 
 
@@ -35,6 +35,10 @@ class DqnNetwork(ValueNetwork):
     def layers_between(self, noisy: bool) -> list[Linear]:
         """Return the hidden layer after reading."""
         return [Linear("hidden", self.width, self.width, noisy)]
+
+    def numbers(self, settings: AgentSettings) -> int:
+        """Return how many numbers a pass over one row takes, with its gradients."""
+        return self.encoder.numbers + 2 * padded(self.width) + 4 * padded(self.actions + 1)
 
     def outputs(self, weights: Weights, inputs: Tensor) -> Tensor:
         """Return what the last layer puts out, (agents, rows, outputs)."""

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms import losses
-from rookery.algorithms.ahead import Columns, Place
 from rookery.algorithms.base import AgentPlan, Algorithm
-from rookery.algorithms.greedy import GreedyPolicy, GreedyRule, Weights
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.iqn_acting import IqnPass, folded
 from rookery.algorithms.iqn_network import IqnNetwork, midpoints
-from rookery.algorithms.values import Losses
-from rookery.memory.replay import Batch
+from rookery.algorithms.q_learning import GreedyPolicy, GreedyRule, Weights
+from rookery.algorithms.value_based import Losses
+from rookery.replay.buffer import Batch
 from rookery.specs import Array
 
 

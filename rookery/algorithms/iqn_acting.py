@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from rookery.algorithms.greedy import Weights
-from rookery.algorithms.group import Inputs
+from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.iqn_network import IqnNetwork
-from rookery.algorithms.networks import Features, linear, padded
+from rookery.algorithms.nets.layers import Features, linear, padded
+from rookery.algorithms.q_learning import Weights
 from rookery.specs import Array
 
 Seen = Sequence[Mapping[str, Array]]

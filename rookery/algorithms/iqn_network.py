@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms.base import AgentPlan
-from rookery.algorithms.greedy import ValueNetwork, Weights
-from rookery.algorithms.networks import Linear, linear, padded
+from rookery.algorithms.nets.layers import Linear, linear, padded
+from rookery.algorithms.q_learning import ValueNetwork, Weights
 from rookery.config.agent import AgentSettings, ValueParts
 
 COSINES = 64
@@ -37,6 +37,13 @@ class IqnNetwork(ValueNetwork):
             Linear("fraction", COSINES, self.width),
             Linear("join", self.width, self.width, noisy),
         ]
+
+    def numbers(self, settings: AgentSettings) -> int:
+        """Return how many numbers a pass over one row takes, with its gradients."""
+        quantiles = settings.network.quantiles
+        both = max(quantiles, settings.iqn.acting_quantiles)
+        each = 2 * COSINES + 3 * padded(self.width) + 3 * padded(self.actions + 1)
+        return self.encoder.numbers + both * each + 3 * quantiles**2
 
     def embed(self, weights: Weights, fractions: Tensor) -> Tensor:
         """Return (agents, rows, quantiles, width) for fractions of the return."""

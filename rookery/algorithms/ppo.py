@@ -1,8 +1,9 @@
 """PPO: a clipped policy gradient, for a group of agents as one computation.
 
 It learns from the same rows in the same rounds as every other algorithm: the steps that
-close in the newest round, wherever they opened, with the probabilities stored when they
-were taken. Values for advantages are computed once, with the state it starts from.
+close in the newest round, also if they opened before it, with the probabilities stored
+when they were taken. Values for advantages are computed once, with the state that it
+starts from.
 """
 
 from __future__ import annotations
@@ -14,102 +15,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms import losses
 from rookery.algorithms.base import (
+    LEFT_OUT,
     AgentPlan,
     Algorithm,
-    Choice,
     Metrics,
-    Moment,
-    Policy,
     Rule,
     Shapes,
     State,
+    seen_bytes,
 )
-from rookery.algorithms.encoder import Encoder
-from rookery.algorithms.experience import Experience, Minibatch
-from rookery.algorithms.exploring import draw, log
-from rookery.algorithms.group import STOPPED, Group, Inputs
-from rookery.algorithms.networks import Linear, Parameters, linear
-from rookery.algorithms.values import Losses, RoundLog
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.group import STOPPED, Group
+from rookery.algorithms.common.rollout import Experience, Minibatch
+from rookery.algorithms.ppo_acting import PpoNetwork, PpoPolicy
+from rookery.algorithms.value_based import Losses, RoundLog
 from rookery.config.agent import ActorCriticParts, AgentSettings
-from rookery.memory.replay import ReplayReader
-from rookery.seeding import Purpose, Stream, order
+from rookery.replay.buffer import ReplayReader
+from rookery.rng import Purpose, Stream, order
 from rookery.specs import Array
 
-
-class PpoNetwork:
-    """Reads an observation; gives logits of actions and a value."""
-
-    def __init__(self, plan: AgentPlan) -> None:
-        network, frames = plan.settings.network, plan.settings.frames
-        self.encoder = Encoder(
-            plan.spec, frames, network.width, network.depth, network.channels, torch.tanh_
-        )
-        self.features, self.actions = self.encoder.features, plan.spec.num_actions
-        self.parameters = Parameters(
-            [
-                *self.encoder.layers,
-                Linear("choose", network.width, self.actions),
-                Linear("value", network.width, 1),
-            ]
-        )
-
-    def __call__(
-        self, weights: Mapping[str, Tensor], inputs: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return logits (agents, rows, actions) and values (agents, rows)."""
-        return self.heads(weights, self.encoder(weights, inputs))
-
-    def heads(self, weights: Mapping[str, Tensor], hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and values for what was made of an observation."""
-        logits = linear(weights, "choose", hidden)[..., : self.actions]
-        return logits, linear(weights, "value", hidden)[..., 0]
-
-
-class PpoPolicy(Policy):
-    """Draws actions from the network's probabilities."""
-
-    network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
-
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        self.network = self.network_type(plans[0])
-        self._inputs: Inputs | None = None
-
-    def begin_round(
-        self, weights: Sequence[Array], number: int, noise: bool = True
-    ) -> None:
-        """Take the weights to act with."""
-        self.weights = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
-
-    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and values of what is seen."""
-        return self.network(self.weights, inputs)
-
-    @torch.no_grad()
-    def act(self, moment: Moment) -> Choice:
-        """Draw by the cumulative probabilities; greedy where exploration is 0."""
-        worlds = moment.draws.shape[1]
-        if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
-        logits, values = self.outputs(self._inputs.fill(moment.seen))
-        legal = _stacked_legal(moment.legal, logits.shape)
-        chances = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
-        drawn = draw(chances, moment.draws[..., 0])
-        greedy = moment.exploration[:, None] == 0
-        actions = np.where(greedy, chances.argmax(axis=2), drawn)
-        picked = np.take_along_axis(chances, actions[..., None], axis=2)[..., 0]
-        entropies = -(chances * log(chances)).sum(axis=2)
-        return Choice(actions, picked, values.numpy(), entropies)
-
-
-def _stacked_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tensor | None:
-    if all(mask is None for mask in legal):
-        return None
-    everything = np.ones(shape[1:], bool)
-    stacked = [everything if mask is None else mask for mask in legal]
-    return torch.from_numpy(np.stack(stacked))
+LEAST_TURNS = 64
+"""How far back steps may open, however short a round is."""
+FOUND_BYTES = 256
+"""What is known of a step, and what finding the one after it takes."""
 
 
 class PpoRule(Rule):
@@ -147,6 +76,26 @@ class PpoRule(Rule):
         """Return how many updates it makes in a round."""
         parts = cls.parts(settings)
         return parts.passes * parts.minibatches
+
+    @classmethod
+    def window_rows(cls, settings: AgentSettings, worlds: int, turns: int) -> int:
+        """Return how many rows are kept: two rounds or more, since steps may be long."""
+        return max(2 * turns, LEAST_TURNS) * worlds
+
+    @classmethod
+    def working_bytes(cls, plan: AgentPlan, worlds: int, turns: int) -> int:
+        """Return about how much memory learning takes: a round, and a pass over it."""
+        network, places = cls.network_type(plan), turns * worlds
+        features, part = (
+            network.features.padded,
+            -(-places // cls.parts(plan.settings).minibatches),
+        )
+        laid = 4 * (2 * places + part) * features + places * (
+            2 * seen_bytes(plan) + FOUND_BYTES
+        )
+        # Once over all of it, which takes half as much without gradients.
+        passed = 4 * max(places // 2, part) * network.numbers
+        return super().working_bytes(plan, worlds, turns) + laid + passed
 
     @staticmethod
     def parts(settings: AgentSettings) -> ActorCriticParts:
@@ -200,7 +149,10 @@ class PpoRule(Rule):
                 self.beat()
                 self._update(minibatch, ready, log)
         self.group.check_padding()
-        return log.metrics(readers, self.group.counters[:, STOPPED] > 0)
+        found = log.metrics(readers, self.group.counters[:, STOPPED] > 0)
+        for one, reader in zip(found, readers, strict=True):
+            one[LEFT_OUT] = reader.left_behind(reader.border - first)
+        return found
 
     def _experience(
         self, readers: Sequence[ReplayReader], steps: Sequence[Array], places: int

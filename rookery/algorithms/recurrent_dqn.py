@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms import losses
-from rookery.algorithms.ahead import Columns, Given, Place
 from rookery.algorithms.base import AgentPlan, Algorithm, Choice, Metrics, Moment
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.batches import Columns, Given, Place
+from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.dqn import DqnNetwork, DqnPolicy
-from rookery.algorithms.greedy import GreedyRule, Weights
-from rookery.algorithms.group import Inputs
-from rookery.algorithms.gru import Gru
-from rookery.algorithms.networks import Linear, linear
-from rookery.algorithms.sequences import Sequences, Timeline
-from rookery.algorithms.values import Losses
+from rookery.algorithms.nets.gru import Gru
+from rookery.algorithms.nets.layers import Linear, linear
+from rookery.algorithms.q_learning import GreedyRule, Weights
+from rookery.algorithms.value_based import Losses
 from rookery.config.agent import AgentSettings
-from rookery.memory.replay import Batch, ReplayReader
+from rookery.replay.buffer import Batch, ReplayReader
+from rookery.replay.sequences import Sequences, Timeline
 from rookery.specs import Array
 
 LARGEST = 0.9
@@ -42,6 +42,10 @@ class RecurrentDqnNetwork(DqnNetwork):
     def layers_between(self, noisy: bool) -> list[Linear]:
         """Return what carries on, and the hidden layer after it."""
         return [*self.gru.layers, Linear("hidden", self.gru.width, self.width, noisy)]
+
+    def numbers(self, settings: AgentSettings) -> int:
+        """Return how many numbers a pass over one row takes, with its gradients."""
+        return super().numbers(settings) + self.gru.numbers
 
     def step(
         self, weights: Weights, inputs: Tensor, hidden: Tensor
@@ -116,6 +120,11 @@ class RecurrentDqnRule(GreedyRule):
     def hidden(cls, settings: AgentSettings) -> int:
         """Return how many numbers an agent carries from turn to turn."""
         return settings.recurrent.width
+
+    @classmethod
+    def rows_at_once(cls, settings: AgentSettings) -> int:
+        """Return how many rows an update looks at, of one agent."""
+        return settings.batch_size * settings.recurrent.sequence
 
     @classmethod
     def refusals(cls, settings: AgentSettings) -> Iterator[str]:
@@ -223,7 +232,7 @@ def _over_sequences(
     each, most = counts.clamp(min=1.0), (errors * trained).amax(dim=2)
     mean = (errors * trained).sum(dim=2) / each
     sizes = LARGEST * most + (1.0 - LARGEST) * mean
-    return Losses(whole, sizes, (values * trained).sum(dim=2) / each)
+    return Losses(whole, sizes, (values * trained).sum(dim=2) / each, counts > 0)
 
 
 RECURRENT_DQN = Algorithm("recurrent_dqn", RecurrentDqnPolicy, RecurrentDqnRule)

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms.base import AgentPlan, Algorithm, Choice, Moment
-from rookery.algorithms.experience import Experience, Minibatch
-from rookery.algorithms.gru import Gru
-from rookery.algorithms.networks import Linear, Parameters
-from rookery.algorithms.ppo import PpoNetwork, PpoPolicy, PpoRule
-from rookery.algorithms.sequences import Chain
+from rookery.algorithms.common.rollout import Experience, Minibatch
+from rookery.algorithms.nets.gru import Gru
+from rookery.algorithms.nets.layers import Linear, Parameters
+from rookery.algorithms.ppo import PpoRule
+from rookery.algorithms.ppo_acting import PpoNetwork, PpoPolicy
 from rookery.config.agent import AgentSettings
-from rookery.memory.replay import ReplayReader
-from rookery.seeding import order
+from rookery.replay.buffer import ReplayReader
+from rookery.replay.sequences import Chain
+from rookery.rng import order
 from rookery.specs import Array
 
 
@@ -37,6 +38,11 @@ class RecurrentPpoNetwork(PpoNetwork):
             Linear("value", self.gru.width, 1),
         ]
         self.parameters = Parameters([*self.encoder.layers, *self.gru.layers, *heads])
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a pass over one row takes, with its gradients."""
+        return super().numbers + self.gru.numbers
 
     def step(
         self, weights: Mapping[str, Tensor], inputs: Tensor, hidden: Tensor

@@ -25,13 +25,13 @@ from rookery.algorithms.base import (
     Shapes,
     State,
 )
-from rookery.algorithms.choosing import choose_by_values
-from rookery.algorithms.group import STOPPED, UPDATES
-from rookery.algorithms.rewards import RewardSpread
+from rookery.algorithms.common.choosing import choose_by_values
+from rookery.algorithms.common.group import STOPPED, UPDATES
 from rookery.config.agent import AgentSettings
 from rookery.errors import ConfigError
-from rookery.memory.replay import Batch, ReplayReader
-from rookery.seeding import Purpose, Stream
+from rookery.replay.buffer import Batch, ReplayReader
+from rookery.replay.rewards import RewardSpread
+from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
 COLUMNS = ("taken", "seen", "values")
@@ -195,6 +195,7 @@ class TabularRule(Rule):
         returns, discounts = (batch.returns * factor).tolist(), batch.discounts.tolist()
         errors, values = [], []
         for i, action in enumerate(batch.actions.tolist()):
+            self.beat()
             legal = slice(None) if batch.next_legal is None else batch.next_legal[i]
             best = table.look(after[i])[legal].max(initial=-np.inf)
             follows = best if np.isfinite(best) else table.look(after[i]).max()

@@ -13,17 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms import losses
 from rookery.algorithms.base import Algorithm
-from rookery.algorithms.experience import (
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.rollout import (
     Experience,
     Minibatch,
     advantages_of,
     followers_of,
 )
-from rookery.algorithms.ppo import PpoPolicy, PpoRule
+from rookery.algorithms.ppo import PpoRule
+from rookery.algorithms.ppo_acting import PpoPolicy
 from rookery.config.agent import ActorCriticParts, AgentSettings, VtraceConfig
-from rookery.memory.replay import ReplayReader
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
 Path = tuple[Array, Array, Array]

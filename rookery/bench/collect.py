@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from rookery.actor.process import Stage
+from rookery.actor.weights import Published, Weights
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
-from rookery.configuring import configure
-from rookery.engines import OneProcess
-from rookery.games.catalog import Entry
-from rookery.memory.rows import stack
-from rookery.staging import Stage
-from rookery.training import Training
-from rookery.weights import Published, Weights
+from rookery.games.registry import Entry
+from rookery.replay.rows import stack
+from rookery.runs.configure import configure
+from rookery.training.executors import OneProcess
+from rookery.training.training import Training
 
 GAME = "treasurehunt"
 GAME_PARTS = ("begin_turn", "observe", "act", "end_turn")

@@ -15,8 +15,8 @@ import numpy as np
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain import PlainTreasurehunt
 from rookery.games.base import Game
-from rookery.games.catalog import find
 from rookery.games.guard import Guarded
+from rookery.games.registry import find
 
 AGENTS = 3
 PARTS = ("begin_turn", "observe", "act", "end_turn")

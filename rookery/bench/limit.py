@@ -12,7 +12,7 @@ import sys
 import time
 from typing import IO
 
-from rookery.supervisor.entry import die_with
+from rookery.supervisor.child import die_with
 from rookery.supervisor.launcher import ONE_THREAD
 
 SIZE = 256

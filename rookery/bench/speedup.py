@@ -18,11 +18,11 @@ from rookery.bench.limit import Pair
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
-from rookery.crew import Crew
-from rookery.games.catalog import Entry
-from rookery.memory.arena import ACTOR
-from rookery.memory.status import KINDS
-from rookery.training import Round, Training
+from rookery.games.registry import Entry
+from rookery.protocol.arena import ACTOR
+from rookery.shm.heartbeat import KINDS
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round, Training
 
 MANY = 1_000_000
 """More rounds than are ever measured."""

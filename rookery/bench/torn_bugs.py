@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rookery.bench.torn_parts import NAP, Case, Parts, Schedule
 from rookery.bench.torn_stamps import NAMES
-from rookery.borders import Borders
-from rookery.memory.arena import COMMIT, GATE, Arena
-from rookery.memory.block import Block
-from rookery.memory.replay import ReplayReader
-from rookery.memory.rows import Rows
-from rookery.memory.states import States
-from rookery.memory.words import Words
+from rookery.protocol.arena import COMMIT, GATE, Arena
+from rookery.protocol.schedule import Borders
+from rookery.replay.buffer import ReplayReader
+from rookery.replay.rows import Rows
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
+from rookery.shm.versions import States
 from rookery.specs import Array
 
 DAMAGE_EVERY = 16

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rookery.bench import torn_stamps as stamps
-from rookery.borders import Borders, rounds_ahead
 from rookery.config.run import Config, GameConfig
-from rookery.memory.arena import COMMIT, AgentMemory, Arena
-from rookery.memory.replay import ReplayReader, slots_needed
-from rookery.memory.rows import Rows
-from rookery.memory.states import States
-from rookery.memory.words import Words, fence
+from rookery.protocol.arena import COMMIT, AgentMemory, Arena
+from rookery.protocol.schedule import Borders, rounds_ahead
+from rookery.replay.buffer import ReplayReader, slots_needed
+from rookery.replay.rows import Rows
+from rookery.shm.counters import Words, fence
+from rookery.shm.versions import States
 from rookery.specs import Array
 
 Schedule = Literal["pipelined", "sync", "async"]

@@ -21,10 +21,10 @@ from rookery.bench import torn_stamps as stamps
 from rookery.bench.torn_bugs import parts_of
 from rookery.bench.torn_parts import KINDS, VIOLATIONS, Case, Findings, Parts
 from rookery.bench.torn_roles import Player, learn, look_on
-from rookery.memory.arena import COMMIT, SNAPSHOT, Arena
-from rookery.memory.block import Block
-from rookery.memory.words import Words
-from rookery.supervisor.entry import die_with
+from rookery.protocol.arena import COMMIT, SNAPSHOT, Arena
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
+from rookery.supervisor.child import die_with
 
 TICK = 0.05
 """Seconds of waiting for a border from one look after the processes to the next."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from rookery.bench import torn_stamps as stamps
 from rookery.bench.torn_parts import Case, Findings, Parts, Slowly, reader_of
-from rookery.borders import rounds_ahead
-from rookery.memory.arena import COMMIT, Arena
-from rookery.memory.replay import Batch, DamagedRow, ReplayWriter
+from rookery.protocol.arena import COMMIT, Arena
+from rookery.protocol.schedule import rounds_ahead
+from rookery.replay.buffer import Batch, DamagedRow, ReplayWriter
 from rookery.specs import Array
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rookery.memory.replay import Batch
+from rookery.replay.buffer import Batch
 from rookery.specs import AgentSpec, Array, Part
 
 LANES = 8

@@ -14,18 +14,18 @@ from math import prod
 import numpy as np
 import torch
 
+from rookery.algorithms.agents import Member
 from rookery.algorithms.base import AgentPlan
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import COSINES
 from rookery.bench.collect import configured, first_stage, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay
-from rookery.company import Member
 from rookery.config.agent import AgentSettings
-from rookery.learner import reader_of
-from rookery.memory.rows import Rows
+from rookery.learner.learner import reader_of
+from rookery.replay.rows import Rows
 from rookery.specs import AgentSpec
-from rookery.training import Training
+from rookery.training.training import Training
 
 SQUARE = 512
 ENOUGH_OPERATIONS = 2 * 10**10

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
 
 
 class NetworkConfig(Settings):

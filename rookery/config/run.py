@@ -1,6 +1,6 @@
 """What a user may choose about a run.
 
-The groups below are the settings; `rookery.config.resolving` makes a `Config` of what a
+The groups below are the settings; `rookery.config.resolve` makes a `Config` of what a
 user wrote. Every field has a description, which is its only text.
 """
 
@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from rookery.config.agent import AgentSettings
-from rookery.config.problems import dotted, shown
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
+from rookery.config.messages import dotted, shown
 from rookery.errors import ConfigError, nearest
 
 LIMIT_PROBLEMS = 20
@@ -37,6 +37,13 @@ class EvaluateConfig(Settings):
         ge=0,
         description="Rounds from one evaluation during training to the next; 0: none. Such "
         "an evaluation plays one episode per world.",
+    )
+    turns: int | None = Field(
+        default=None,
+        ge=1,
+        description="The most turns an episode may last in an evaluation or a recording; "
+        "a longer one is cut off, and counts with its return so far. By default "
+        "100,000, or game.turns where that is more.",
     )
 
 
@@ -79,8 +86,9 @@ class CheckpointsConfig(Settings):
     )
     replay: bool = Field(
         default=True,
-        description="Whether checkpoints hold replays. Without them a resumed run learns "
-        "from what it plays then, and is not the same any more.",
+        description="Whether checkpoints hold the replays of off-policy learners. Without "
+        "them a resumed run learns from what it plays then, and is marked as not exact. "
+        "The few rounds of rows that all others need are always kept.",
     )
     keep: int = Field(default=2, ge=2, description="Checkpoints kept.")
     weights_every_rounds: int = Field(
@@ -121,8 +129,8 @@ class AgentConfig(AgentSettings):
     start_from: str | None = Field(
         default=None,
         alias="from",
-        description="A trained agent to start from: RUN:ID@ROUND, RUN:ID, or a file that "
-        "rookery export made.",
+        description="A trained agent to start from: RUN:ID@ROUND, RUN:ID, RUN (the agent "
+        "of the same id there), or a file that rookery export made.",
     )
 
 

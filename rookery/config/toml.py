@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rookery.config.problems import (
+from rookery.config.messages import (
     LIMIT_LINE,
     cut,
     dotted,
@@ -26,10 +26,10 @@ from rookery.config.problems import (
     toml_key,
     toml_value,
 )
+from rookery.config.parse import Tree, has_deep_key, is_deep, too_deep
 from rookery.config.run import Config, GameConfig
-from rookery.config.words import Tree, has_deep_key, is_deep, too_deep
-from rookery.disk import sync_folder, write_whole
 from rookery.errors import ConfigError
+from rookery.storage.files import sync_folder, write_whole
 
 LIMIT_BYTES = 2**20
 COMMENT_WIDTH = 86

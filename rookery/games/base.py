@@ -14,11 +14,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rookery.config.settings import Settings as BaseSettings
+import numpy as np
+
+from rookery.config.base import Settings as BaseSettings
 from rookery.errors import GameError
 from rookery.specs import AgentSpec, Array
 
 Phases = tuple[tuple[int, ...], ...]
+LARGEST = 2.0**128 - 2.0**103
+"""Numbers from here on are infinite in float32, as rows and networks hold them."""
+
+
+def are_finite(numbers: Array) -> Array:
+    """Return which numbers are finite, and still are in float32."""
+    if numbers.dtype.itemsize <= 4:
+        return np.isfinite(numbers)
+    return np.abs(numbers) < LARGEST
 
 
 @dataclass(slots=True)

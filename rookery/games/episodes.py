@@ -71,10 +71,17 @@ class Episodes:
         return starting, found
 
     def _finished(self, world: int) -> Episode:
+        return self._so_far(world, int(self.age[world]) + 1)
+
+    def _so_far(self, world: int, turns: int) -> Episode:
         counts = {name: sums[world].copy() for name, sums in self._counts.items()}
-        turns = int(self.age[world]) + 1
         number, returns = int(self.number[world]), self._returns[world].copy()
         return Episode(world, number, turns, returns, counts)
+
+    def lasting(self, turns: int) -> list[Episode]:
+        """Return the episodes that go on after just so many turns, as far as they got."""
+        worlds = np.flatnonzero((self.age == turns) & ~self.closing)
+        return [self._so_far(world, turns) for world in worlds.tolist()]
 
     def _begin(self, starting: Array) -> None:
         if np.count_nonzero(starting):

@@ -1,8 +1,8 @@
 """The one place where what a game says is checked, turn by turn.
 
 Whatever plays a game plays it through `Guarded`: behind it, every array has the declared
-shape and type and holds no NaN, and agents never change. The rest of the code need not
-ask again.
+shape and type and holds finite numbers alone, and agents never change. The rest of the
+code need not ask again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import GameError, RookeryError
-from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.loading import where
+from rookery.games.base import Game, Observation, Outcome, Phases, are_finite
+from rookery.games.declared import faults_of
+from rookery.plugins import where
 from rookery.specs import AgentSpec, Array
+from rookery.stop import LEAVING
+
+FINITE = "every number must be finite as a float32 (below 3.4e38)"
 
 
 class Guarded(Game):
@@ -28,24 +32,14 @@ class Guarded(Game):
         self.players = game.players
         self.replayable, self.fair = game.replayable, game.fair
         self.counts = game.counts
-        self._check_agents()
+        for what, remedy in faults_of(self.agents):
+            raise self._error(what, remedy)
         self._all = list(range(len(self.agents)))
         self._shape = (game.worlds, len(self.agents))
         self._ended = np.zeros(self._shape, bool)
         self._closing = np.zeros(game.worlds, bool)
         self._some_ended = False
-
-    def _check_agents(self) -> None:
-        ids = [spec.id for spec in self.agents]
-        if not ids or len(set(ids)) < len(ids):
-            raise self._error(f"has agents {ids}", "give each agent an id of its own")
-        for spec in self.agents:
-            if not spec.parts or spec.num_actions < 1:
-                raise self._error(
-                    f"gives agent '{spec.id}' {len(spec.parts)} parts and "
-                    f"{spec.num_actions} actions",
-                    "declare at least one of each",
-                )
+        self._is_closed = False
 
     def _error(self, what: str, remedy: str) -> GameError:
         return GameError(f"game '{self.name}' {what}: {remedy}.")
@@ -54,9 +48,9 @@ class Guarded(Game):
         """Return what the game says; whatever it raises becomes one line."""
         try:
             return method(*about)
-        except RookeryError:
+        except (RookeryError, *LEAVING):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self._error(
                 f"raised in {method.__name__}(): {where(error)}",
                 "the mistake is in the game",
@@ -129,12 +123,12 @@ class Guarded(Game):
             )
         for name, part in spec.parts.items():
             self._check_array(spec, f"part '{name}'", parts[name], part.shape, part.dtype)
-            if part.dtype.kind == "f" and not np.isfinite(parts[name]).all():
-                world = int(np.argwhere(~np.isfinite(parts[name]))[0][0])
+            if part.dtype.kind == "f" and not are_finite(parts[name]).all():
+                place = tuple(np.argwhere(~are_finite(parts[name]))[0])
                 raise self._error(
-                    f"showed agent '{spec.id}' a NaN or infinite number in part '{name}' "
-                    f"of world {world}",
-                    "observations must be finite",
+                    f"showed agent '{spec.id}' {parts[name][place]} in part '{name}' of "
+                    f"world {place[0]}",
+                    FINITE,
                 )
 
     def _check_array(
@@ -203,7 +197,7 @@ class Guarded(Game):
         return outcome
 
     def _check_outcome(self, what: str, found: Any, kind: str) -> None:
-        wanted = "numbers with a decimal point" if kind == "f" else "bool"
+        wanted = "floats" if kind == "f" else "bool"
         if not isinstance(found, np.ndarray) or found.shape != self._shape:
             is_array = isinstance(found, np.ndarray)
             found_is = (
@@ -215,12 +209,12 @@ class Guarded(Game):
             )
         if found.dtype.kind != kind:
             raise self._error(f"gave {what} of {found.dtype}", f"return {wanted}")
-        if kind == "f" and not np.isfinite(found).all():
-            world, agent = np.argwhere(~np.isfinite(found))[0]
+        if kind == "f" and not are_finite(found).all():
+            world, agent = np.argwhere(~are_finite(found))[0]
             raise self._error(
                 f"gave {what} of {found[world, agent]} to agent "
                 f"'{self.agents[agent].id}' in world {world}",
-                "it must be a finite number",
+                FINITE,
             )
 
     def _check_unpaid(self, rewards: Array) -> None:
@@ -255,11 +249,12 @@ class Guarded(Game):
 
     def snapshot(self) -> dict[str, Array]:
         """Return the game's snapshot, and who has ended."""
-        return {**self.game.snapshot(), "guard.ended": self._ended.copy()}
+        return {**self._ask(self.game.snapshot), "guard.ended": self._ended.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore the game, and who has ended."""
-        self.game.restore({k: v for k, v in arrays.items() if k != "guard.ended"})
+        own = {k: v for k, v in arrays.items() if k != "guard.ended"}
+        self._ask(self.game.restore, own)
         self._ended = arrays["guard.ended"].copy()
         self._closing = np.all(self._ended, axis=1)
         self._some_ended = bool(self._ended.any())
@@ -271,16 +266,20 @@ class Guarded(Game):
 
     def facts(self) -> dict[str, Array]:
         """Return the game's facts."""
-        return self.game.facts()
+        facts: dict[str, Array] = self._ask(self.game.facts)
+        return facts
 
     def begin_round(self, number: int) -> None:
         """Begin a round."""
-        self.game.begin_round(number)
+        self._ask(self.game.begin_round, number)
 
     def render(self, world: int) -> Array:
         """Return a picture of one world."""
-        return self.game.render(world)
+        picture: Array = self._ask(self.game.render, world)
+        return picture
 
     def close(self) -> None:
-        """Close the game."""
-        self.game.close()
+        """Close the game, once: it may not expect to be closed again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._ask(self.game.close)

@@ -105,11 +105,15 @@ def start(
 
 def _popen(inside: int, trouble: int, shared: Sequence[int]) -> subprocess.Popen[bytes]:
     words = [str(os.getpid()), str(inside), str(trouble)]
+    # Main's standard output is for main alone. If it was started without standard error,
+    # descriptor 2 may be any file of the user's.
+    said = subprocess.DEVNULL if sys.__stderr__ is None else 2
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "rookery.supervisor.entry", *words],
+        [sys.executable, "-P", "-m", "rookery.supervisor.child", *words],
         pass_fds=[inside, trouble, *shared],
         stdin=subprocess.DEVNULL,
-        stdout=2,  # main's standard output is for main alone
+        stdout=said,
+        stderr=said,
         env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
     )
 

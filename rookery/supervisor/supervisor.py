@@ -13,8 +13,8 @@ from typing import Any
 
 from rookery import errors
 from rookery.errors import RookeryError
-from rookery.memory.words import Words
-from rookery.supervisor.entry import TOLD
+from rookery.shm.counters import Words
+from rookery.supervisor.child import TOLD
 from rookery.supervisor.launcher import Child
 from rookery.supervisor.restarts import Restarts
 from rookery.supervisor.silence import Silence
@@ -101,10 +101,11 @@ class Supervisor:
     @property
     def is_ready(self) -> bool:
         """Whether every process has reached its work loop."""
-        return all(self._words.load(f"{role} beat") > 0 for role in self._children)
+        beats = [self._words.load(f"{role} beat") for role in self._children]
+        return not self._due and all(beat > 0 for beat in beats)
 
     def begun(self) -> None:
-        """From now on, whoever dies is started again."""
+        """The work begins: from now on, one who dies too often ends the run."""
         self._has_begun = True
 
     def watch(self) -> None:
@@ -112,7 +113,7 @@ class Supervisor:
 
         Raises:
             ProcessFailed: if one died too often, or said that it is of no use.
-            CannotStart: if one died before the work began.
+            CannotStart: if one died too often before the work began.
         """
         self._end_the_silent()
         for role, child in list(self._children.items()):
@@ -138,8 +139,6 @@ class Supervisor:
 
     def _end_the_silent(self) -> None:
         """Kill who hangs, and let it be restarted like anybody else who died."""
-        if not self._has_begun:
-            return
         beats = {role: self._words.load(f"{role} beat") for role in self._children}
         working = {role: beat for role, beat in beats.items() if beat > 0}
         loading = {role: beat for role, beat in beats.items() if beat == 0}
@@ -174,22 +173,25 @@ class Supervisor:
     def _bury(self, role: str, child: Child) -> None:
         del self._children[role]
         code, trouble = child.code(), child.trouble()
-        attempt = self._restarts.record(role).attempt
+        file = self._record_end(role, child)
         child.close()
-        if code == 0:  # it has done all there was to do
-            self._tell("end", role, pid=child.pid, attempt=attempt)
-            return
-        about = {"pid": child.pid, "attempt": attempt, "code": code, **trouble}
-        file = self._tell("death", role, **about)
-        if not self._has_begun and code != TOLD:
-            raise CannotStart(f"{role} did not get as far as working: {trouble['line']}")
         if code == TOLD:
             raise error_of(trouble)
-        self._put_off(role, trouble["line"], file)
+        if code != 0:
+            self._put_off(role, trouble["line"], file)
+
+    def _record_end(self, role: str, child: Child) -> str | None:
+        """Put on record how a process ended; return the file with its traceback."""
+        about = {"pid": child.pid, "attempt": self._restarts.record(role).attempt}
+        if child.code() == 0:  # it has done all there was to do
+            return self._tell("end", role, **about)
+        return self._tell("death", role, **about, code=child.code(), **child.trouble())
 
     def _put_off(self, role: str, reason: str, file: str | None = None) -> None:
         """Start a role again after a while, if that may still help."""
         wait = self._restarts.died(role)
+        if wait is None and not self._has_begun:
+            raise CannotStart(f"{role} did not get as far as working: {reason}")
         if wait is None:
             deaths = self._restarts.record(role).deaths
             raise ProcessFailed(
@@ -208,8 +210,10 @@ class Supervisor:
         return role not in self._children and role not in self._due
 
     def close(self) -> None:
-        """End everybody who is left."""
-        for child in self._children.values():
+        """End everybody who is left; whoever died since the last look is on record."""
+        for role, child in self._children.items():
+            if child.is_dead:
+                self._record_end(role, child)
             child.kill()
             child.close()
         self._children.clear()

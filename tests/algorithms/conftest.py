@@ -11,9 +11,9 @@ import torch
 
 from rookery.algorithms.base import AgentPlan
 from rookery.config.agent import AgentSettings
-from rookery.memory.block import Block
-from rookery.memory.replay import ReplayReader, ReplayWriter, slots_needed
-from rookery.memory.rows import Rows
+from rookery.replay.buffer import ReplayReader, ReplayWriter, slots_needed
+from rookery.replay.rows import Rows
+from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Part
 
 SEED = 7

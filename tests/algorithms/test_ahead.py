@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms import ahead
-from rookery.algorithms.ahead import passes_at_once, places_of
+from rookery.algorithms.common import batches as ahead
+from rookery.algorithms.common.batches import passes_at_once, places_of
+from rookery.algorithms.common.losses import pick
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import IqnNetwork
-from rookery.algorithms.losses import pick
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import Crew, plan_of, same_bits, spec_of
 
 

@@ -9,12 +9,12 @@ import pytest
 import rookery
 import rookery.algorithms as package
 from rookery.algorithms.base import Algorithm, Policy, Rule
-from rookery.algorithms.catalog import algorithms, find_algorithm
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
+from rookery.algorithms.registry import algorithms, find_algorithm
 from rookery.algorithms.tabular import TABULAR
 from rookery.algorithms.vtrace import VTRACE
 from rookery.errors import ConfigError

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.acting import exploration_of
+from rookery.actor.policies import exploration_of
+from rookery.algorithms.agents import Member
 from rookery.algorithms.dqn import DQN, DqnPolicy
-from rookery.company import Member
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import SEED, Crew, plan_of, spec_of
 from tests.algorithms.test_iqn import flat_inputs, moment_of, plain_noise, shaken_plainly
 

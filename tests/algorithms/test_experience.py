@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.algorithms.base import AgentPlan
-from rookery.algorithms.experience import Experience, advantages_of
-from rookery.algorithms.networks import Features
+from rookery.algorithms.common.rollout import Experience, advantages_of
+from rookery.algorithms.nets.layers import Features
 from rookery.config.agent import AgentSettings
 from tests.histories import SPEC, Replay, histories, legal_in, many_episodes, stacked
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rookery.algorithms.base import Moment
-from rookery.algorithms.exploring import draw, explore, temperatures_of
+from rookery.algorithms.common.exploration import draw, explore, temperatures_of
 from tests.algorithms.conftest import plan_of
 
 VALUES = [1.0, 3.0, 2.0]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.group import Group
+from rookery.algorithms.common.group import Group
 from rookery.algorithms.iqn import IQN
-from rookery.algorithms.networks import Linear, Parameters
+from rookery.algorithms.nets.layers import Linear, Parameters
 from rookery.algorithms.ppo import PPO
 from tests.algorithms.conftest import Crew, plan_of, same_bits
 

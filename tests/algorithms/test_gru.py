@@ -5,26 +5,28 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.algorithms.gru import CARRIED, SEEN, Gru
+from rookery.algorithms.nets.gru import CARRIED, SEEN, Gru
 
 INPUTS, WIDTH = 16, 32
 
 
-def weights_of(agents: int) -> dict[str, torch.Tensor]:
+def weights_of(agents: int, width: int = WIDTH) -> dict[str, torch.Tensor]:
     random = torch.Generator().manual_seed(1)
     shapes = {
-        f"{SEEN}.weight": (agents, INPUTS, 3 * WIDTH),
-        f"{SEEN}.bias": (agents, 1, 3 * WIDTH),
-        f"{CARRIED}.weight": (agents, WIDTH, 3 * WIDTH),
-        f"{CARRIED}.bias": (agents, 1, 3 * WIDTH),
+        f"{SEEN}.weight": (agents, INPUTS, 3 * width),
+        f"{SEEN}.bias": (agents, 1, 3 * width),
+        f"{CARRIED}.weight": (agents, width, 3 * width),
+        f"{CARRIED}.bias": (agents, 1, 3 * width),
     }
     return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
 
 
-def given(agents: int, sequences: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+def given(
+    agents: int, sequences: int, rows: int, width: int = WIDTH
+) -> tuple[torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(2)
     seen = torch.randn(agents, sequences, rows, INPUTS, generator=random)
-    return seen, torch.rand(agents, sequences, WIDTH, generator=random) * 2 - 1
+    return seen, torch.rand(agents, sequences, width, generator=random) * 2 - 1
 
 
 def cell_of(weights: dict[str, torch.Tensor], agent: int) -> torch.nn.GRUCell:
@@ -67,17 +69,22 @@ def test_a_sequence_is_its_steps_one_after_the_other_and_starts_carry_nothing():
 
 @pytest.mark.shows("A1")
 @pytest.mark.parametrize("agents", [2, 3, 8])
-@pytest.mark.parametrize("sequences", [1, 5, 16])
-def test_values_and_gradients_are_the_same_bits_alone_and_in_company(agents, sequences):
-    seen, hidden = given(agents, sequences, 4)
+@pytest.mark.parametrize("sequences", [1, 2, 5, 16])
+@pytest.mark.parametrize("width", [16, 32, 48, 80, 96])
+def test_values_and_gradients_are_the_same_bits_alone_and_in_company(
+    agents, sequences, width
+):
+    rows = 12
+    seen, hidden = given(agents, sequences, rows, width)
+    keep = torch.ones(agents, sequences, rows)
+    keep[:, :, 5] = 0
 
     def gone_through(some: slice) -> list[torch.Tensor]:
         weights = {
             name: each[some].clone().requires_grad_()
-            for name, each in weights_of(agents).items()
+            for name, each in weights_of(agents, width).items()
         }
-        keep = torch.ones(agents, sequences, 4)[some]
-        found = Gru(INPUTS, WIDTH).unroll(weights, seen[some], hidden[some], keep)
+        found = Gru(INPUTS, width).unroll(weights, seen[some], hidden[some], keep[some])
         found.square().sum().backward()
         return [found.detach(), *(each.grad for each in weights.values())]
 

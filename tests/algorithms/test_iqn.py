@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from rookery.algorithms.base import Moment
-from rookery.algorithms.group import noise_for
+from rookery.algorithms.common.group import noise_for
 from rookery.algorithms.iqn import IQN, IqnPolicy
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import (
     SEED,
     Crew,

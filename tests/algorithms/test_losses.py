@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms import losses
+from rookery.algorithms.common import losses
 
 pytestmark = pytest.mark.shows("D3")
 

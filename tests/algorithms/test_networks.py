@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.group import noise_for, normals
+from rookery.algorithms.common.group import noise_for, normals
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import IqnNetwork, midpoints
-from rookery.algorithms.networks import (
+from rookery.algorithms.nets.layers import (
     Features,
     Linear,
     Noise,
@@ -21,8 +21,9 @@ from rookery.algorithms.networks import (
     shaken,
     signed_root,
 )
-from rookery.algorithms.ppo import PPO, PpoNetwork
-from rookery.seeding import Purpose, Stream
+from rookery.algorithms.ppo import PPO
+from rookery.algorithms.ppo_acting import PpoNetwork
+from rookery.rng import Purpose, Stream
 from rookery.specs import Part
 from tests.algorithms.conftest import WORLDS, Crew, plan_of, same_bits, spec_of
 

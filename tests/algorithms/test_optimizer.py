@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.optimizer import adam_step, clip_factors, squared_norms
+from rookery.algorithms.common.optimizer import adam_step, clip_factors, squared_norms
 
 SHAPES = {"a.weight": (16, 32), "a.bias": (1, 32), "b.weight": (32, 16), "b.bias": (1, 16)}
 

@@ -12,13 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from rookery import cli, library
+from rookery import api as library
+from rookery.algorithms.agents import Member, groups_of
 from rookery.algorithms.base import Choice, Moment
-from rookery.algorithms.catalog import find_algorithm
-from rookery.algorithms.choosing import choose_by_chances, choose_by_values
-from rookery.company import Member, groups_of
+from rookery.algorithms.common.choosing import choose_by_chances, choose_by_values
+from rookery.algorithms.registry import find_algorithm
+from rookery.cli import app as cli
 from rookery.errors import AlgorithmError, ConfigError
-from rookery.runs import Run
+from rookery.runs.run import Run
 from tests.algorithms.conftest import SEED, WORLDS, Crew, plan_of, same_bits, spec_of
 
 # What users bring. `own("Net")` finds these by import path, as it would a file.

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.acting import exploration_of
+from rookery.actor.policies import exploration_of
+from rookery.algorithms.agents import Member
 from rookery.algorithms.base import Moment
-from rookery.algorithms.experience import advantages_of
+from rookery.algorithms.common.rollout import advantages_of
 from rookery.algorithms.ppo import PPO
-from rookery.company import Member
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import (
     SEED,
     TURNS,

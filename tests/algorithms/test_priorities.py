@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.algorithms.priorities import SMALLEST, Priorities
 from rookery.config.agent import ReplayConfig
+from rookery.replay.priorities import SMALLEST, Priorities
 from tests.histories import Replay, endless, histories, many_episodes
 
 ONE_BELOW_ONE = 1 - 2.0**-32  # the largest number a stream gives

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.experience import LEAST
+from rookery.algorithms.agents import Member, check_company
+from rookery.algorithms.common.rollout import LEAST
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
-from rookery.company import Member, check_company
 from rookery.errors import ConfigError
-from rookery.memory.block import Block
-from rookery.memory.replay import ReplayReader, ReplayWriter
-from rookery.memory.rows import Rows
+from rookery.replay.buffer import ReplayReader, ReplayWriter
+from rookery.replay.rows import Rows
+from rookery.replay.sequences import Timeline
+from rookery.shm.block import Block
 from rookery.specs import Part
 from tests.algorithms.conftest import SEED, WORLDS, Crew, plan_of, spec_of
 
@@ -284,3 +285,27 @@ def test_retrace_is_refused():
         ConfigError, match=r"dqn.retrace is 0.9, but recurrent_dqn learns from sequences"
     ):
         check_company([Member(plan, RECURRENT_DQN, None, learns=True)])
+
+
+# Priorities.
+
+
+def test_a_sequence_that_was_not_learned_from_keeps_its_priority():
+    plan = plan_of(
+        0,
+        n_step=3,
+        updates_per_round=40,
+        replay={"kind": "prioritised", "capacity": 500},
+        recurrent={"sequence": 8, "burn_in": 4},
+    )
+    crew = Crew(RECURRENT_DQN, [plan])
+
+    crew.train(rounds=1)
+
+    reader, (state,) = crew.lives[0].reader, crew.states
+    read = Timeline(reader).read(reader.usable, 8, 4)
+    learned = read.trained.any(axis=1)
+    leaves = state["priorities"].reshape(-1, WORLDS)[reader.opening(reader.usable)]
+    assert (~learned).sum() > 3
+    assert (leaves[~learned] == 1.0).all()  # what the first steps enter with
+    assert (leaves[learned] != 1.0).mean() > 0.9

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms import losses
+from rookery.algorithms.common import losses
+from rookery.algorithms.common.retrace import paths_of
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
-from rookery.algorithms.paths import paths_of
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import SEED, Crew, plan_of, same_bits, spec_of
 from tests.algorithms.test_dqn import PlainDqn
 from tests.algorithms.test_iqn import PlainIqn, flat_inputs

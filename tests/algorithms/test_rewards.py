@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.algorithms.rewards import COUNT, RewardSpread, shaped
 from rookery.config.agent import RewardConfig
+from rookery.replay.rewards import COUNT, RewardSpread, shaped
 from tests.histories import Replay, endless, histories, many_episodes
 
 REWARDS = np.array([-10.0, -0.5, 0.0, 0.1, 3.0], np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.algorithms.schedules import epsilon, learning_rate
+from rookery.algorithms.common.schedules import epsilon, learning_rate
 from rookery.config.agent import EpsilonConfig, RateConfig
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.algorithms.sequences import Chain, Timeline
+from rookery.replay.sequences import Chain, Timeline
 from tests.algorithms.conftest import WORLDS, Life, plan_of
 
 LENGTH, BURN_IN = 6, 2

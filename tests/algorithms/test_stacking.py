@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rookery.acting import Cast
+from rookery.actor.policies import Cast
+from rookery.algorithms.agents import Member, groups_of
 from rookery.algorithms.base import Moment
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
@@ -15,7 +16,6 @@ from rookery.algorithms.ppo import PPO
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.algorithms.vtrace import VTRACE
-from rookery.company import Member, groups_of
 from rookery.specs import Part
 from tests.algorithms.conftest import (
     PARTS,
@@ -120,7 +120,17 @@ CASES = {
         },
         {"masked": True, "actions": 17},
     ),
+    "recurrent dqn, one sequence": (
+        RECURRENT_DQN,
+        {"recurrent": {"width": 48, "sequence": 12}, "batch_size": 1},
+        {},
+    ),
     "recurrent ppo": (RECURRENT_PPO, {}, {}),
+    "recurrent ppo, one sequence": (
+        RECURRENT_PPO,
+        {"recurrent": {"sequence": 12}, "ppo": {"minibatches": 3}},
+        {},
+    ),
     "recurrent ppo, 13 wide, masked": (
         RECURRENT_PPO,
         {"network": {"width": 13}, "recurrent": {"width": 48}, "ppo": {"minibatches": 5}},

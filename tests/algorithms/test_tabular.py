@@ -10,9 +10,9 @@ import pytest
 import rookery
 from rookery.algorithms.base import Moment
 from rookery.algorithms.tabular import TABULAR, Table, line_of
-from rookery.configuring import configure
 from rookery.errors import ConfigError
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
+from rookery.runs.configure import configure
 from rookery.specs import Part
 from tests.algorithms.conftest import SEED, Crew, plan_of, same_bits, spec_of
 

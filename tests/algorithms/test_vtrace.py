@@ -9,7 +9,7 @@ from torch import nn
 
 from rookery.algorithms.vtrace import VTRACE, corrected
 from rookery.config.agent import VtraceConfig
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import SEED, TURNS, WORLDS, Crew, plan_of, same_bits, spec_of
 from tests.algorithms.test_ppo import plain_steps
 

@@ -16,8 +16,8 @@ from rookery.bench import collect, speedup, update
 from rookery.bench.measure import alternate, bench_names
 from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch, PlainLoop
 from rookery.config.agent import AgentSettings
-from rookery.learner import reader_of
-from rookery.memory.replay import ReplayReader
+from rookery.learner.learner import reader_of
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
 CASE = update.Case(agents=2, width=10, quantiles=3, updates=2)

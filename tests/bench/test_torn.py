@@ -14,8 +14,8 @@ from rookery.bench import torn
 from rookery.bench import torn_stamps as stamps
 from rookery.bench.torn_parts import KINDS, Case, Parts, Slowly, reader_of
 from rookery.bench.torn_roles import Player
-from rookery.memory.arena import Arena
-from rookery.memory.replay import Batch, ReplayReader
+from rookery.protocol.arena import Arena
+from rookery.replay.buffer import Batch, ReplayReader
 
 CASE = Case("none", "pipelined", rounds=10, worlds=16)
 TURNS = 31

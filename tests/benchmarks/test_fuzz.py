@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rookery.cli import main
+from rookery.cli.app import main
 from rookery.errors import ConfigError
 
 CASES = 300

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import rookery.games
+import rookery.games.builtin
 from rookery.errors import ConfigError
-from rookery.games import catalog
+from rookery.games import registry as catalog
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine
-from rookery.players.base import Player, RandomPlayer
+from rookery.games.players import Player, RandomPlayer
 
 SHIPPED = {
     "cleanup",
@@ -88,9 +88,10 @@ def own_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Put files into a folder that counts as part of `rookery.games`."""
+    """Put files into a folder that counts as part of `rookery.games.builtin`."""
     known = set(sys.modules)
-    monkeypatch.setattr(rookery.games, "__path__", [*rookery.games.__path__, str(tmp_path)])
+    package = rookery.games.builtin
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
 
     def add(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
@@ -102,9 +103,9 @@ def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     catalog.entries_by_name.cache_clear()
     for name in set(sys.modules) - known:
         parent, _, child = name.rpartition(".")
-        if parent == "rookery.games":
+        if parent == package.__name__:
             del sys.modules[name]
-            delattr(rookery.games, child)
+            delattr(package, child)
 
 
 # Our own games.

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from pydantic import Field as Limits
 
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
 from rookery.errors import GameError
-from rookery.games import catalog, checks
 from rookery.games import gridworld as grid
+from rookery.games import registry as catalog
 from rookery.games.base import Game, Observation, Outcome
-from rookery.games.catalog import Entry
-from rookery.games.checks import Conformance, Skipped, check_game
-from rookery.games.rehearsal import Broken, Rehearsal, compare
-from rookery.players.base import RandomPlayer
+from rookery.games.conformance import checks
+from rookery.games.conformance.checks import Conformance, Skipped, check_game
+from rookery.games.conformance.playback import Broken, Rehearsal, compare
+from rookery.games.players import RandomPlayer
+from rookery.games.registry import Entry
 from rookery.specs import AgentSpec, Part
 
 GAMES = sorted(catalog.entries_by_name())

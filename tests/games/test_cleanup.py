@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.games.cleanup import Cleanup
+from rookery.games.builtin.cleanup import Cleanup
 
 UP, RIGHT, DOWN, LEFT = range(4)
 RIVER, ORCHARD = 3 * 8, 4 * 8

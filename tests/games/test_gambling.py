@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.games.gambling import Gambling
+from rookery.games.builtin.gambling import Gambling
 
 DECKS = {
     "a": (1, 1, "left"),

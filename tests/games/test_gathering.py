@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.games.gathering import Gathering
+from rookery.games.builtin.gathering import Gathering
 
 UP, RIGHT, DOWN, LEFT = range(4)
 ORCHARD = 3 + 5 + 7 + 5 + 3

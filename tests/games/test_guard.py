@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
 from rookery.errors import GameError
 from rookery.games.base import Game, Observation, Outcome
 from rookery.games.guard import Guarded
@@ -170,6 +170,61 @@ def test_agent_that_sees_or_does_nothing_is_refused_before_the_first_turn(spec, 
     assert words(raised) == (f"game 'puppets' gives {found}: declare at least one of each.")
 
 
+@pytest.mark.shows("D10")
+@pytest.mark.parametrize("dtype", ["O", "V4", "c8", "U5", "S5", "M8[s]", "m8[s]"])
+def test_part_that_holds_no_numbers_is_refused_before_the_first_turn(dtype):
+    odd = replace(BEN, parts={**PARTS, "odd": Part((2,), np.dtype(dtype))})
+
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(ANNA, odd), "puppets")
+
+    assert words(raised) == (
+        f"game 'puppets' declares part 'odd' of agent 'ben' as {np.dtype(dtype)}: declare "
+        "bools, integers or floats."
+    )
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8"])
+def test_part_of_flags_or_numbers_is_welcome(dtype):
+    spec = replace(BEN, parts={"self": Part((2,), np.dtype(dtype))})
+
+    assert Guarded(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
+
+
+@pytest.mark.shows("D10")
+@pytest.mark.parametrize("shape", [(3, 0, 5), (3, 5, 0), (0, 5, 5)], ids=str)
+def test_picture_without_a_cell_is_refused_before_the_first_turn(shape):
+    empty = replace(BEN, parts={**PARTS, "view": Part(shape, np.dtype(np.uint8))})
+
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(ANNA, empty), "puppets")
+
+    assert words(raised) == (
+        f"game 'puppets' declares part 'view' of agent 'ben' as {shape} uint8, an empty "
+        "picture: give each side at least 1, or leave the part out."
+    )
+
+
+@pytest.mark.shows("D10")
+def test_agent_whose_parts_are_all_empty_is_refused_before_the_first_turn():
+    none = Part((0,), np.dtype(np.float32))
+    blind = replace(BEN, parts={"ears": none, "eyes": none})
+
+    with pytest.raises(GameError) as raised:
+        Guarded(Puppet(ANNA, blind), "puppets")
+
+    assert words(raised) == (
+        "game 'puppets' shows agent 'ben' nothing: 'ears' (0,) float32, 'eyes' (0,) "
+        "float32: declare a part with at least one number, even if it is always 0."
+    )
+
+
+def test_an_empty_part_beside_another_is_welcome():
+    spec = replace(BEN, parts={**PARTS, "ears": Part((0,), np.dtype(np.float32))})
+
+    assert Guarded(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
+
+
 def test_agents_that_change_half_way_are_refused(puppet, guarded):
     guarded.begin_turn()
     puppet.agents = (ANNA,)
@@ -281,9 +336,42 @@ def test_number_that_is_not_finite_names_agent_part_and_world(puppet, guarded, n
         guarded.observe(BOTH)
 
     assert words(raised) == (
-        "game 'puppets' showed agent 'anna' a NaN or infinite number in part 'self' of "
-        "world 1: observations must be finite."
+        f"game 'puppets' showed agent 'anna' {number} in part 'self' of world 1: every "
+        "number must be finite as a float32 (below 3.4e38)."
     )
+
+
+TOO_LARGE = 2.0**128 - 2.0**103  # the first that rounds to infinity
+LARGE = np.nextafter(TOO_LARGE, 0)
+
+
+def doubled(game: Puppet) -> Puppet:
+    wide = {**PARTS, "self": Part((3,), np.dtype(np.float64))}
+    game.agents = (replace(ANNA, parts=wide), BEN)
+    game.parts[0]["self"] = game.parts[0]["self"].astype(np.float64)
+    return game
+
+
+@pytest.mark.shows("B8")
+@pytest.mark.parametrize("number", [1e300, -TOO_LARGE, np.nan], ids=str)
+def test_number_that_float32_cannot_hold_names_agent_part_world_and_number(puppet, number):
+    doubled(puppet).parts[0]["self"][1, 2] = number
+
+    with pytest.raises(GameError) as raised:
+        Guarded(puppet, "puppets").observe(BOTH)
+
+    assert words(raised) == (
+        f"game 'puppets' showed agent 'anna' {number} in part 'self' of world 1: every "
+        "number must be finite as a float32 (below 3.4e38)."
+    )
+
+
+def test_the_largest_number_that_float32_holds_may_be_shown(puppet):
+    doubled(puppet).parts[0]["self"][1, 2] = LARGE
+
+    Guarded(puppet, "puppets").observe(BOTH)
+
+    assert np.isfinite(np.float32(LARGE))
 
 
 @pytest.mark.shows("B8")
@@ -445,9 +533,33 @@ def test_reward_that_is_not_finite_names_agent_and_world(puppet, guarded, what, 
         guarded.end_turn()
 
     assert words(raised) == (
-        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: it must be "
-        "a finite number."
+        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: every number "
+        "must be finite as a float32 (below 3.4e38)."
     )
+
+
+@pytest.mark.parametrize("what", ["rewards", "scores"])
+@pytest.mark.parametrize("number", [1e39, -TOO_LARGE, 1e308, np.nan], ids=str)
+def test_reward_that_float32_cannot_hold_names_agent_world_and_number(
+    puppet, guarded, what, number
+):
+    given = np.zeros((WORLDS, 2))
+    given[1, 0] = number
+    setattr(puppet, what, given)
+
+    with pytest.raises(GameError) as raised:
+        guarded.end_turn()
+
+    assert words(raised) == (
+        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: every number "
+        "must be finite as a float32 (below 3.4e38)."
+    )
+
+
+def test_the_largest_reward_that_float32_holds_is_handed_on(puppet, guarded):
+    puppet.rewards = np.full((WORLDS, 2), LARGE)
+
+    assert guarded.end_turn().rewards is puppet.rewards
 
 
 @pytest.mark.parametrize("what", ["rewards", "scores"])
@@ -457,9 +569,7 @@ def test_reward_in_whole_numbers_is_refused(puppet, guarded, what):
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (
-        f"game 'puppets' gave {what} of int64: return numbers with a decimal point."
-    )
+    assert words(raised) == (f"game 'puppets' gave {what} of int64: return floats.")
 
 
 @pytest.mark.parametrize("what", ["rewards", "scores", "terminated", "truncated"])
@@ -505,8 +615,8 @@ def test_count_is_checked_by_its_name(puppet):
         Guarded(puppet, "puppets").end_turn()
 
     assert words(raised) == (
-        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: it must be "
-        "a finite number."
+        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: every number "
+        "must be finite as a float32 (below 3.4e38)."
     )
 
 

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 import rookery
 from rookery.errors import ConfigError, GameError
-from rookery.games import checks
-from rookery.games.catalog import find
-from rookery.games.foreign.gymnasium import GymnasiumGame, open_game
+from rookery.games.adapters.gymnasium import GymnasiumGame, open_game
+from rookery.games.conformance import checks
+from rookery.games.conformance.playback import Moment, Rehearsal
 from rookery.games.guard import Guarded
-from rookery.games.rehearsal import Moment, Rehearsal
+from rookery.games.registry import find
 from rookery.specs import Array
 
 FILES = Path(__file__).parent / "files"
@@ -310,8 +310,11 @@ class TestFaults:
             ("raises", "raised in step() in world 3: RuntimeError: oh (gym.py, line"),
             ("four values", "world 3: step() gave no five values: return observation,"),
             ("shape", "in world 3 is (3,) float32, but its space says (2,) float32: make"),
-            ("not a number", "showed agent '0' a NaN or infinite number in part 'vector'"),
-            ("endless reward", "gave rewards of inf to agent '0' in world 0: it must be"),
+            ("not a number", "showed agent '0' nan in part 'vector' of world 0: every"),
+            ("double not a number", "showed agent '0' nan in part 'vector' of world 0:"),
+            ("double too large", "in world 3 holds -1e+300, which is infinite in float32:"),
+            ("large reward", "gave rewards of 1e+39 to agent '0' in world 0: every number"),
+            ("endless reward", "gave rewards of inf to agent '0' in world 0: every number"),
             ("text reward", "world 3: the reward of agent '0' is 'lots': return a number."),
             ("two rewards", "the game gave 2 rewards for 3 agents: give a list or a tuple"),
             ("no list", "the game gave a int for observations for 3 agents: give"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.games.harvest import Harvest
+from rookery.games.builtin.harvest import Harvest
 
 PATCH = 13
 ORCHARD = 5 * PATCH

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from rookery.games.matrix import (
+from rookery.games.builtin.matrix import (
     IteratedChicken,
     IteratedPrisonersDilemma,
     IteratedStagHunt,
 )
-from rookery.games.table import Table
-from rookery.players.matrix import PLAYERS
-from rookery.seeding import Purpose, Stream
+from rookery.games.builtin.matrix_players import PLAYERS
+from rookery.games.loop import Table
+from rookery.rng import Purpose, Stream
 
 # Rewards for (first, first), (first, second), (second, first), (second, second).
 GAMES = {

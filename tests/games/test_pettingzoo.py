@@ -20,9 +20,9 @@ from pettingzoo.utils.wrappers import TerminateIllegalWrapper
 from pydantic import ValidationError
 
 from rookery.errors import ConfigError, GameError
-from rookery.games.foreign.pettingzoo import PettingZooGame, as_parallel
-from rookery.games.foreign.pettingzoo import open_game as open_pettingzoo
-from rookery.seeding import Purpose
+from rookery.games.adapters.pettingzoo import PettingZooGame, as_parallel
+from rookery.games.adapters.pettingzoo import open_game as open_pettingzoo
+from rookery.rng import Purpose
 from rookery.specs import Array
 
 ZOO = f"{Path(__file__).parent / 'files' / 'zoo.py'}"
@@ -644,7 +644,7 @@ class TestPictures:
 
 def test_opening_a_game_prints_nothing() -> None:
     code = (
-        "from rookery.games.foreign.pettingzoo import open_game;"
+        "from rookery.games.adapters.pettingzoo import open_game;"
         f"kind = open_game({TICTACTOE!r}); kind(kind.Settings(), 1, 0)"
     )
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.games.catalog import find
-from rookery.games.checks import check_game
+from rookery.games.conformance.checks import check_game
 from rookery.games.gridworld import GridEngine
+from rookery.games.registry import find
 
 PATH = f"{Path(__file__).parent / 'files' / 'staghunt.py'}:StagHunt"
 UP, RIGHT, DOWN, LEFT = range(4)

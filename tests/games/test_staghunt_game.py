@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rookery
-from rookery.games.staghunt import Staghunt
+from rookery.games.builtin.staghunt import Staghunt
 
 STAG = (5, 5)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.games.tag import Tag
+from rookery.games.builtin.tag import Tag
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.games.gathering import Gathering
-from rookery.games.treasurehunt import Treasurehunt
+from rookery.games.builtin.gathering import Gathering
+from rookery.games.builtin.treasurehunt import Treasurehunt
 
 LOOT = ("gem", "food", "bone")
 SHORT = pytest.mark.parametrize(

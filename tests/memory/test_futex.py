@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from rookery.memory import futex
-from rookery.memory import words as words_module
-from rookery.memory.block import Block
-from rookery.memory.words import Words
+from rookery.shm import counters as words_module
+from rookery.shm import futex
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
 
 LIMIT_SECONDS = 60.0
 LONGER_THAN_ANY_TEST = 10_000.0
@@ -24,8 +24,8 @@ NAMES = ["commit", "gate"]
 
 ATTACH = """
 import json, sys
-from rookery.memory.block import Block, Plan
-from rookery.memory.words import Words
+from rookery.shm.block import Block, Plan
+from rookery.shm.counters import Words
 words = Words(Block(Plan.from_json(json.loads(sys.argv[2])), int(sys.argv[1])))
 value = int(sys.argv[3])
 """

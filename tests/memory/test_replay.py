@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.memory.replay import DamagedRow, slots_needed
+from rookery.replay.buffer import DamagedRow, slots_needed
 from tests.histories import (
     Replay,
     Row,
@@ -106,6 +106,16 @@ def test_taking_in_returns_the_steps_that_closed_since():
     assert reader.take_in(5).tolist() == [0, 1]
     assert reader.take_in(5).tolist() == []
     assert reader.take_in(9).tolist() == [2, 3, 4, 5]
+
+
+def test_taking_in_gives_a_sign_of_life_for_every_row():
+    replay = Replay(endless(12), n_step=3)
+    replay.write(12)
+    beats = []
+
+    replay.reader().take_in(9, lambda: beats.append(1))
+
+    assert len(beats) == 9
 
 
 def test_a_step_that_stays_open_over_several_borders_closes_in_the_end():

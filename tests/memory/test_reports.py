@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from rookery.errors import RookeryError
-from rookery.memory.block import Block
-from rookery.memory.reports import Reports, ReportTooLong
+from rookery.shm.block import Block
+from rookery.shm.reports import Reports, ReportTooLong
 
 SIZES = {"actor": (2, 64), "learner 0": (3, 16)}
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rookery.memory.block import Block
-from rookery.memory.states import States
-from rookery.memory.words import Words
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
+from rookery.shm.versions import States
 
 SHAPES = {"weights": ((4,), np.float32), "counters": ((2,), np.int64)}
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.memory import status as module
-from rookery.memory.arena import ACTOR, STATUS
-from rookery.memory.block import Block
-from rookery.memory.status import KINDS, Status
-from rookery.memory.words import Words
+from rookery.protocol.arena import ACTOR, STATUS
+from rookery.shm import heartbeat as module
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
+from rookery.shm.heartbeat import KINDS, Status
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.memory.steps import Stretch, assemble
+from rookery.replay.nstep import Stretch, assemble
 from tests.histories import Row, episode, histories, step_at
 
 GAMMA = 0.5

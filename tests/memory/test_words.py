@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.memory import words as module
-from rookery.memory.block import LINE, Block
-from rookery.memory.words import Words, fence
+from rookery.shm import counters as module
+from rookery.shm.block import LINE, Block
+from rookery.shm.counters import Words, fence
 
 NAMES = ["commit", "gate", "version 0"]
 

@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rookery.games.gathering import Gathering
+from rookery.games.builtin.gathering import Gathering
+from rookery.games.builtin.gathering_players import Greedy, Peaceful
+from rookery.games.builtin.treasurehunt import Treasurehunt
+from rookery.games.builtin.treasurehunt_players import Forager
 from rookery.games.gridworld import GridEngine
-from rookery.games.table import Table
-from rookery.games.treasurehunt import Treasurehunt
-from rookery.players.base import Player, RandomPlayer, Sight, pick
-from rookery.players.gathering import Greedy, Peaceful
-from rookery.players.treasurehunt import Forager
-from rookery.seeding import Purpose, Stream
+from rookery.games.loop import Table
+from rookery.games.players import Player, RandomPlayer, Sight, pick
+from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
 UP, RIGHT, DOWN, LEFT = range(4)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.players.base import Sight
-from rookery.players.walker import Walker
-from rookery.seeding import Purpose, Stream
+from rookery.games.gridworld.walker import Walker
+from rookery.games.players import Sight
+from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
 UP, RIGHT, DOWN, LEFT = range(4)

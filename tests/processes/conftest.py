@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.configuring import configure
-from rookery.running import Session
-from rookery.training import Round
+from rookery.runs.configure import configure
+from rookery.runs.session import Session
+from rookery.training.training import Round
 
 SMALL = {
     "rounds": 6,

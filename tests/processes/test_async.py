@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.stopping import Stopped
-from rookery.training import Round
+from rookery.stop import Stopped
+from rookery.training.training import Round
 from tests.processes.conftest import HUNT, events, run_through, session_of
 
 pytestmark = pytest.mark.processes

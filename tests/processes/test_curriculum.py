@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.crew import Crew
-from rookery.stopping import StopFlag, Stopped
-from rookery.training import Round
+from rookery.stop import StopFlag, Stopped
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import FILES, SMALL, events, run_through, session_of
 
 SCHOOL = f"{FILES / 'school.py'}:School"

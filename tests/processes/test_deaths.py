@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.checkpoints import newest_whole
-from rookery.crew import Crew
 from rookery.errors import GameError
-from rookery.running import Session
+from rookery.runs.session import Session
+from rookery.storage.checkpoints import newest_whole
 from rookery.supervisor.stalls import Stalls
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training import Round
+from rookery.training import autoscale as tuning
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import (
     HAUNTED,
     HUNT,
@@ -214,6 +215,58 @@ def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_wh
     assert f"see {deaths[-1]['file']} in the run's folder" in line
     assert failed.value.exit_code == 1
     assert newest_whole(session.folder / "checkpoints").manifest["round"] >= 2
+
+
+@pytest.fixture
+def _worker_killed_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill the first worker that is started, long before it has loaded what it needs."""
+    tell = Session._tell
+
+    def and_kill(session: Session, event: str, role: str = "main", **more: Any) -> Any:
+        if (event, role) == ("start", "worker 0"):
+            os.kill(more["pid"], signal.SIGKILL)
+        return tell(session, event, role, **more)
+
+    monkeypatch.setattr(Session, "_tell", and_kill)
+
+
+@pytest.mark.shows("B2", "F1")
+@pytest.mark.usefixtures("_worker_killed_as_it_loads")
+def test_a_worker_killed_while_it_loads_is_started_again(
+    tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
+
+    run = run_through(session)
+
+    worker = [e["event"] for e in events(run.path) if e["role"] == "worker 0"]
+    assert worker == ["start", "death", "restart", "ready", "end"]
+    assert events(run.path, "note") == []
+    assert isinstance(session.training.engine.now, Crew)
+    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+
+
+@pytest.mark.shows("B2", "F1")
+@pytest.mark.usefixtures("_worker_killed_as_it_loads")
+def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(tuning.Tuner, "has_enough", property(lambda tuner: True))
+    choice = tuning.Choice(1, "one worker, since the test says so")
+    monkeypatch.setattr(tuning.Tuner, "decide", lambda tuner, rounds: choice)
+    monkeypatch.setattr(tuning.Tuner, "is_slower", property(lambda tuner: False))
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
+
+    def until_ready(one: Round) -> None:
+        coming = session.training.engine._coming
+        if coming is not None:
+            wait_for(lambda: coming.is_ready)
+
+    run = run_through(session, until_ready)
+
+    assert [e["attempt"] for e in events(run.path, "ready")].count(2) == 1
+    assert isinstance(session.training.engine.now, Crew)
+    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 
 FRAIL = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery import cli
+from rookery.cli import app as cli
 from rookery.errors import ConfigError
 from tests.processes.conftest import FILES, SMALL, events, session_of
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.configuring import configure
+from rookery.actor.metrics import Tally
+from rookery.actor.process import Stage
 from rookery.games.episodes import Episode
-from rookery.memory.arena import COMMIT, Arena
-from rookery.staging import Stage
-from rookery.tally import Tally
-from rookery.training import Training
+from rookery.protocol.arena import COMMIT, Arena
+from rookery.runs.configure import configure
+from rookery.training.training import Training
 from tests.killing import sweep, turning_points
 
 pytestmark = pytest.mark.processes
@@ -33,7 +33,12 @@ REPORTS = "reports"
 class SecondRound:
     """The second round of a real game, from its first turn to its snapshot."""
 
-    modules = ("rookery.actor", "rookery.memory")
+    modules = (
+        "rookery.actor.actor",
+        "rookery.shm",
+        "rookery.replay",
+        "rookery.protocol.arena",
+    )
 
     def __init__(self, training: Training) -> None:
         self.arena, self._parts = training.arena, training.parts
@@ -67,6 +72,8 @@ class SecondRound:
     def audit(self, *, killed: bool) -> list[str]:
         commit, border = self.arena.words.load(COMMIT), self.arena.snapshots().version
         problems = damaged(self.arena, commit)
+        if problems:
+            return problems  # a new actor would refuse to go on from there
         if killed and border == 1:
             self._new_stage().play_round(2)
         elif border != 2:

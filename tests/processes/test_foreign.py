@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.crew import Crew
 from rookery.errors import GameError
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training import Round
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import (
     FILES,
     SMALL,
@@ -73,7 +73,7 @@ TROUBLES = {
         TROUBLED,
         "in world 0 is (1,) float32, but its space says (2,) float32: make",
     ),
-    "nan": (TROUBLED, "showed agent '0' a NaN or infinite number in part 'vector' of"),
+    "nan": (TROUBLED, "showed agent '0' nan in part 'vector' of world"),
     "reward": (TROUBLED, "world 0: the reward of agent '1' is 'much': return a number."),
     "agents": (TROUBLED, "world 0: the game gave 3 rewards for 2 agents: give a list or"),
     "guest": (

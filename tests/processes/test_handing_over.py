@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rookery import tuning
-from rookery.crew import Crew
-from rookery.running import Session
-from rookery.training import Round
+from rookery.runs.session import Session
+from rookery.training import autoscale as tuning
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import HUNT, SMALL, notes, run_through, session_of, wait_for
 
 pytestmark = pytest.mark.processes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.training import Round
+from rookery.training.training import Round
 from tests.processes.conftest import (
     HAUNTED,
     HUNT,

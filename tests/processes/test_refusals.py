@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rookery import tuning
 from rookery.supervisor import launcher
-from rookery.training import Round
+from rookery.training import autoscale as tuning
+from rookery.training.training import Round
 from tests.processes.conftest import (
     HUNT,
     events,
@@ -66,6 +66,10 @@ def test_when_every_process_is_refused_the_run_goes_on_in_one(
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 
+ONCE = {"restarts.limit": 1}
+"""How often one may die that dies every time: so the tests are quick."""
+
+
 @pytest.fixture
 def _children_that_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(launcher.ONE_THREAD, "PYTHONHOME", "/nonexistent")
@@ -76,7 +80,7 @@ def _children_that_break(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_when_processes_die_at_once_the_run_goes_on_in_one(
     alone: Callable[..., str], tmp_path: Path
 ) -> None:
-    session = session_of("treasurehunt", tmp_path, **HUNT, workers=1)
+    session = session_of("treasurehunt", tmp_path, **HUNT, **ONCE, workers=1)
 
     run = run_through(session)
 
@@ -94,7 +98,8 @@ def test_when_processes_die_that_auto_asked_for_the_run_goes_on_in_one(
     monkeypatch.setattr(tuning.Tuner, "has_enough", property(lambda tuner: True))
     choice = tuning.Choice(1, "one worker, since the test says so")
     monkeypatch.setattr(tuning.Tuner, "decide", lambda tuner, rounds: choice)
-    session = session_of("treasurehunt", tmp_path, **HUNT, workers="auto")
+    never = {"restarts.limit": 0}  # the run would be over before they were started again
+    session = session_of("treasurehunt", tmp_path, **HUNT, **never, workers="auto")
 
     def until_they_died(one: Round) -> None:
         coming = session.training.engine._coming

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.crew import Crew
-from rookery.training import Round
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
 from tests.processes.conftest import (
     HAUNTED,
     HUNT,

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from rookery.supervisor import entry
+from rookery.supervisor import child as entry
 
 NEEDLESS = {"PIL", "gymnasium", "pandas", "pettingzoo", "rich", "tensorboard", "typer"}
 
 
 def test_children_load_nothing_that_only_main_needs() -> None:
     code = (
-        "import sys, rookery.staging, rookery.hosting; "
-        "from rookery.games.catalog import find; find('treasurehunt'); "
+        "import sys, rookery.actor.process, rookery.learner.process; "
+        "from rookery.games.registry import find; find('treasurehunt'); "
         "print(*{x.split('.')[0] for x in sys.modules}, 'torch._dynamo' in sys.modules)"
     )
 

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.processes
 def test_a_child_loads_nothing_heavy_before_it_is_tied_to_its_parent() -> None:
     code = (
-        "import sys, rookery.supervisor.entry\n"
+        "import sys, rookery.supervisor.child\n"
         "print([name for name in ('numpy', 'torch', 'pydantic') if name in sys.modules])"
     )
 

@@ -84,8 +84,26 @@ def test_a_process_that_says_nothing_is_told_by_how_it_ended() -> None:
 
 @pytest.mark.processes
 def test_a_process_whose_parent_is_another_leaves_at_once() -> None:
-    command = [launcher.sys.executable, "-P", "-m", "rookery.supervisor.entry"]
+    command = [launcher.sys.executable, "-P", "-m", "rookery.supervisor.child"]
 
     done = subprocess.run([*command, "1", "0", "2"], timeout=60, check=False)
 
     assert done.returncode == 1
+
+
+def test_a_process_gets_no_file_that_took_the_place_of_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: dict[str, Any] = {}
+
+    def refuse(*command: Any, **more: Any) -> None:
+        given.update(more)
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(launcher.subprocess, "Popen", refuse)
+    monkeypatch.setattr(launcher.sys, "__stderr__", None)
+
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        start("actor", {}, {})
+
+    assert given["stdout"] == given["stderr"] == subprocess.DEVNULL

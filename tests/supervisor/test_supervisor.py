@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rookery.errors import GameError, RookeryError
-from rookery.memory.block import Block
-from rookery.memory.words import Words
+from rookery.shm.block import Block
+from rookery.shm.counters import Words
 from rookery.supervisor import supervisor as module
-from rookery.supervisor.entry import TOLD
+from rookery.supervisor.child import TOLD
 from rookery.supervisor.supervisor import CannotStart, Limits, ProcessFailed, Supervisor
 
 NAMES = ["actor beat", "worker 0 beat", "snapshot", "version 0"]
@@ -166,12 +166,46 @@ def test_an_error_of_another_kind_is_still_one_the_user_can_put_right(
         staff.boss.watch()
 
 
-def test_death_before_the_work_began_is_no_reason_to_try_again(staff: Staff) -> None:
+@pytest.mark.shows("F1")
+def test_who_dies_while_it_loads_is_started_again(staff: Staff) -> None:
     staff.boss.start(["actor", "worker 0"])
+    staff.words.note("actor beat", 1)
     staff.made[1].die()
+
+    staff.pass_time(0)
+    assert not staff.boss.is_ready
+    staff.pass_time(0.2)
+
+    assert staff.boss.processes()["worker 0"] == staff.made[2].pid
+    assert not staff.boss.is_ready
+    staff.words.note("worker 0 beat", 1)
+    assert staff.boss.is_ready
+
+
+def test_who_dies_too_often_before_the_work_began_cannot_be_started(staff: Staff) -> None:
+    staff.boss.start(["actor", "worker 0"])
+
+    for dead in (1, 2):
+        staff.made[dead].die()
+        staff.pass_time(1.0)
+        staff.pass_time(1.0)
+    staff.made[3].die()
 
     with pytest.raises(CannotStart, match="worker 0 did not get as far as working: it was"):
         staff.boss.watch()
+
+
+@pytest.mark.shows("F3")
+def test_who_hangs_while_it_loads_is_ended_and_started_again(staff: Staff) -> None:
+    staff.boss.start(["actor", "worker 0"])
+    staff.words.note("actor beat", 1)
+
+    for second in range(1, 304):
+        staff.words.note("actor beat", second)
+        staff.pass_time(1.0)
+
+    events = [event for event, role in staff.told if role == "worker 0"]
+    assert events == ["start", "silent", "death", "restart"]
 
 
 def test_when_one_is_refused_nobody_is_started(staff: Staff) -> None:
@@ -188,6 +222,17 @@ def test_when_one_is_refused_nobody_is_started(staff: Staff) -> None:
 
     assert staff.made[0].is_dead
     assert staff.made[0].is_closed
+
+
+@pytest.mark.shows("F6")
+def test_a_death_at_the_very_end_is_on_record_too(staff: Staff) -> None:
+    staff.start()
+    staff.made[1].die()
+
+    staff.boss.close()
+
+    assert staff.told[-1] == ("death", "worker 0")
+    assert all(child.is_closed for child in staff.made)
 
 
 def test_whoever_has_done_everything_is_not_started_again(staff: Staff) -> None:

@@ -15,8 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rookery.checkpoints import CheckpointError, newest_whole, prune, save_checkpoint
-from rookery.disk import write_whole
+from rookery.storage.checkpoints import (
+    CheckpointError,
+    newest_whole,
+    prune,
+    save_checkpoint,
+)
+from rookery.storage.files import write_whole
 from tests.killing import sweep, turning_points
 
 KEEP = 2

@@ -12,8 +12,8 @@ import sys
 
 import numpy as np
 
-from rookery.memory.arena import COMMIT, AgentMemory, Arena
-from rookery.memory.replay import ReplayWriter
+from rookery.protocol.arena import COMMIT, AgentMemory, Arena
+from rookery.replay.buffer import ReplayWriter
 from rookery.specs import AgentSpec, Part
 from tests.killing import sweep, turning_points
 

@@ -1,6 +1,6 @@
 """The grid engine: write the rules of a game for one agent, play them in all worlds."""
 
-from rookery.games.gridworld.body import Me
+from rookery.games.gridworld.agent import Me
 from rookery.games.gridworld.engine import GridEngine
 from rookery.games.gridworld.rules import (
     MOVES,

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
 NUMBERS_PER_CALL = 8192

@@ -13,7 +13,7 @@ from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.rules import GridGame
 from rookery.games.gridworld.vision import Vision
 from rookery.games.gridworld.world import World
-from rookery.seeding import Purpose, Stream, order
+from rookery.rng import Purpose, Stream, order
 from rookery.specs import Array
 
 ORDERS_AT_ONCE = 256

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from rookery.config.settings import Settings
+from rookery.config.base import Settings
 from rookery.errors import ConfigError
 from rookery.specs import Array
 
 if TYPE_CHECKING:
-    from rookery.games.gridworld.body import Me
+    from rookery.games.gridworld.agent import Me
     from rookery.games.gridworld.world import World
 
 MOVES = ("up", "right", "down", "left")

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import ConfigError
-from rookery.games.gridworld.body import Me
+from rookery.games.gridworld.agent import Me
 from rookery.games.gridworld.chance import Chance
-from rookery.games.gridworld.columns import Bound, Columns
 from rookery.games.gridworld.layout import Layout
 from rookery.games.gridworld.rules import AGENTS, Kind, PerAgent, PerCell, PerWorld
+from rookery.games.gridworld.state import Bound, Columns
 from rookery.specs import Array
 
 NEVER = np.iinfo(np.int32).max

@@ -90,6 +90,8 @@ class Faulty(gymnasium.Env):
         self.fault = fault
         self.observation_space = spaces.Box(0, 1, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
+        if fault.startswith("double"):
+            self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         if fault == "continuous":
             self.action_space = spaces.Box(-1, 1, (1,), np.float32)
         if fault == "unequal":
@@ -105,7 +107,7 @@ class Faulty(gymnasium.Env):
         return seen if self.fault == "no info" else (seen, {})
 
     def _seen(self):
-        seen = np.zeros(2, np.float32)
+        seen = np.zeros(2, getattr(self.observation_space, "dtype", None) or np.float32)
         return [seen] * 3 if isinstance(self.action_space, spaces.Tuple) else seen
 
     def step(self, action):
@@ -123,6 +125,9 @@ class Faulty(gymnasium.Env):
         values = {
             "shape": (0, np.zeros(3, np.float32)),
             "not a number": (0, np.full(2, np.nan, np.float32)),
+            "double too large": (0, np.array([1.0, -1e300])),
+            "double not a number": (0, np.array([1.0, np.nan])),
+            "large reward": (1, 1e39),
             "endless reward": (1, float("inf")),
             "text reward": (1, "lots"),
             "two rewards": (1, [0.0, 1.0]),

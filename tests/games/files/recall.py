@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import Field
 
-from rookery.config.settings import Settings as BaseSettings
+from rookery.config.base import Settings as BaseSettings
 from rookery.games.base import Game, Observation, Outcome, Phases
-from rookery.games.gridworld.columns import Columns
-from rookery.seeding import Purpose, Stream
+from rookery.games.gridworld.state import Columns
+from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array, Part
 
 ASKED = 2

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.games.gridworld import Body, GridGame, Kind, Window
 from rookery.games.gridworld.chance import NUMBERS_PER_CALL, Chance
-from rookery.seeding import Purpose, Stream
+from rookery.rng import Purpose, Stream
 
 FEW, MANY = 3, NUMBERS_PER_CALL  # numbers that are made ahead, and that are not
 COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["made ahead", "made at once"])

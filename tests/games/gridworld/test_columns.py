@@ -14,7 +14,7 @@ from rookery.games.gridworld import (
     PerWorld,
     Window,
 )
-from rookery.games.gridworld.columns import Columns
+from rookery.games.gridworld.state import Columns
 
 
 class Farm(GridGame):

@@ -1,0 +1,59 @@
+"""Figures of a round, as the actor adds them up while it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rookery.actor.policies import exploration_of
+from rookery.algorithms.agents import Member
+from rookery.specs import Array
+
+
+class Tally:
+    """Adds up what agents did and got in a round."""
+
+    def __init__(self, members: Sequence[Member], number: int) -> None:
+        self._number, self._lag, self._turns = number, np.zeros(len(members)), 0
+        # Kept, and summed up once a round: sums of a few numbers cost more than these.
+        self._values: list[list[Array]] = [[] for _ in members]
+        self._entropies: list[list[Array]] = [[] for _ in members]
+        self._rewards: list[Array] = []
+
+    def act(self, number: int, values: Array, entropies: Array, active: Array) -> None:
+        """Take in what one agent expected, and how undecided it was."""
+        self._values[number].append(values[active])
+        self._entropies[number].append(entropies[active])
+
+    def versions(self, versions: Mapping[int, int]) -> None:
+        """Take in how old each agent's weights are in a turn."""
+        self._turns += 1
+        for agent, version in versions.items():
+            self._lag[agent] += self._number - version
+
+    def get(self, rewards: Array) -> None:
+        """Take in a turn's rewards, (worlds, agents)."""
+        self._rewards.append(rewards.copy())
+
+    def metrics(
+        self, members: Sequence[Member], steps: Array
+    ) -> dict[str, dict[str, float]]:
+        """Return each agent's figures; rewards are per turn and world."""
+        found = {}
+        rewards = np.concatenate(self._rewards).mean(axis=0, dtype=np.float64)
+        for i, member in enumerate(members):
+            one = {"reward": float(rewards[i]), "steps": float(steps[i])}
+            if member.algorithm is not None:
+                one["value"] = _mean(self._values[i])
+                one["entropy"] = _mean(self._entropies[i])
+                one["epsilon"] = exploration_of(member, int(steps[i]))
+                one["lag"] = self._lag[i] / self._turns if member.learns else 0.0
+            found[member.id] = one
+        return found
+
+
+def _mean(pieces: Sequence[Array]) -> float:
+    """Return the mean of all numbers in some arrays, 0 if there are none."""
+    numbers = np.concatenate([np.zeros(0), *pieces])
+    return float(numbers.mean()) if len(numbers) else 0.0

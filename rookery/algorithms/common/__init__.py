@@ -1,0 +1,1 @@
+"""What algorithms share: groups, Adam, losses, exploration."""

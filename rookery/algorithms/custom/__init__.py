@@ -1,0 +1,1 @@
+"""Algorithms and networks that users bring."""

@@ -1,0 +1,69 @@
+"""The library: train a run, and go on with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rookery.algorithms.torch_setup import standard_state
+from rookery.runs.configure import configure
+from rookery.runs.folder import new_run
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import Session
+from rookery.streams import guarded
+from rookery.training.training import Round
+
+
+@guarded()
+@standard_state()
+def train(
+    game: str,
+    /,
+    *,
+    run: str | Path | None = None,
+    show: Callable[[Round], None] = lambda one: None,
+    **settings: Any,
+) -> Run:
+    """Train the agents of a game and return the run.
+
+    Args:
+        game: a name from `rookery games`, or `./mine.py:Zap`.
+        run: its folder; by default the next free one in runs/.
+        show: called with every round.
+        **settings: as on the command line: `rounds=300`, `agents={1: {…}}`,
+            `game={"agents": 4}`, or dotted in a mapping: `**{"replay.capacity": 50_000}`.
+    """
+    entry, config = configure(game, settings=settings)
+    path = new_run(Path(run) if run is not None else None, entry.name)
+    session = Session(entry, config, path)
+    session.run(show)
+    algorithms = [member.plan.settings.algorithm for member in session.training.members]
+    return Run(path, game, algorithms)
+
+
+@guarded()
+@standard_state()
+def resume(
+    run: str | Path,
+    game: str | None = None,
+    algorithm: str | Sequence[str] | None = None,
+    *,
+    probe: str | None = None,
+    show: Callable[[Round], None] = lambda one: None,
+) -> Run:
+    """Go on with a run from where it ended: stopped, failed or killed.
+
+    Args:
+        run: its folder.
+        game: the same word as in training, if it is a file of your own.
+        algorithm: the same for algorithms of your own.
+        probe: the same for the run's probe.
+        show: called with every round.
+    """
+    opened = Run(run, game, algorithm)
+    _ = opened.members  # all mistakes are told before the start
+    words = [f"probe.code={probe}"] if probe is not None else []
+    config = resumed_config(opened, words)
+    Session(opened.entry, config, opened.path, resume=True).run(show)
+    return opened

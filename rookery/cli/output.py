@@ -1,0 +1,225 @@
+"""What the command line shows: tables, bars, and games described in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from rookery.bench.measure import Report
+from rookery.config.resolve import SettingRow, describe_settings
+from rookery.config.run import Config
+from rookery.evaluation.play import Match, cut_line
+from rookery.games.conformance.checks import Finding
+from rookery.games.gridworld import GridEngine
+from rookery.games.registry import Entry
+from rookery.printing import print_json, say
+from rookery.runs.health import Health
+from rookery.specs import AgentSpec
+
+STATE_COLOURS = {
+    "loading": "yellow",
+    "working": "green",
+    "stopped": "red",
+    "dead": "red",
+    "ended": "dim",
+}
+
+MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+
+def say_cut(match: Match, config: Config) -> None:
+    """Tell of episodes that were cut off, if there were any."""
+    if match.cut:
+        say(f"warning: {cut_line(match.cut, config)}")
+
+
+def games_table(entries: Iterable[Entry]) -> Table:
+    """Return all games with what they are about."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("game", style="cyan", no_wrap=True)
+    table.add_column("what it is about")
+    table.add_column("players", style="dim")
+    for entry in entries:
+        table.add_row(entry.name, entry.summary, ", ".join(entry.players))
+    return table
+
+
+def game_facts(entry: Entry, agents: Sequence[AgentSpec], config: Config) -> dict[str, Any]:
+    """Return a game's description as plain data."""
+    return {
+        "game": entry.name,
+        "summary": entry.summary,
+        "players": list(entry.players),
+        "agents": [
+            {
+                "id": spec.id,
+                "role": spec.role,
+                "actions": list(spec.action_names),
+                "parts": {name: str(part) for name, part in spec.parts.items()},
+            }
+            for spec in agents
+        ],
+        "settings": [row._asdict() for row in describe_settings(entry.settings, "game")],
+    }
+
+
+def print_game(
+    console: Console, entry: Entry, agents: Sequence[AgentSpec], config: Config
+) -> None:
+    """Print what a game is."""
+    name = (entry.name, "bold cyan")
+    console.print(Text.assemble(name, f"  {entry.summary}\n"))
+    game = entry.build(config.game.settings, 1, config.seed)
+    if isinstance(game, GridEngine):
+        console.print(game.show(), style="dim")
+        console.print()
+    game.close()
+    console.print(_agents_table(agents))
+    players = f"  {', '.join(entry.players)}"
+    console.print(Text.assemble(("\nplayers", "bold"), players))
+    console.print()
+    console.print(settings_table(describe_settings(entry.settings, "game")))
+
+
+def _agents_table(agents: Sequence[AgentSpec]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("agent", "role", "sees", "does"):
+        table.add_column(name)
+    for spec in agents:
+        sees = "\n".join(
+            f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
+            for name, part in spec.parts.items()
+        )
+        table.add_row(spec.id, spec.role, sees, ", ".join(spec.action_names))
+    return table
+
+
+def settings_table(rows: Iterable[SettingRow]) -> Table:
+    """Return settings with type, default and meaning."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("setting", style="cyan", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("type", style="dim")
+    table.add_column("meaning", overflow="fold")
+    for row in rows:
+        table.add_row(row.key, row.default, row.type, row.description)
+    return table
+
+
+def print_finding(console: Console, finding: Finding) -> None:
+    """Print what one check of a game found."""
+    said = (f" {finding.sentence} ", (finding.detail, "dim"))
+    line = Text.assemble(MARKS[finding.result], *said)
+    console.print(line, soft_wrap=True)
+
+
+def matches_table(matches: Mapping[str, Match]) -> Table:
+    """Return what players got: mean and spread per episode and agent, and each agent's."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("players", style="cyan")
+    table.add_column("episodes", justify="right")
+    table.add_column("mean", justify="right", style="bold")
+    table.add_column("spread", justify="right")
+    first = next(iter(matches.values()))
+    for spec in first.agents:
+        table.add_column(f"agent {spec.id}", justify="right")
+    for label, match in matches.items():
+        summary = match.summary()
+        each = [f"{mean:.2f}" for mean in summary["agents"].values()]
+        spread = f"± {summary['std']:.2f}"
+        episodes = str(len(match.episodes))
+        table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *each)
+    return table
+
+
+def leave_replay(
+    console: Console, match: Match, folder: Path, name: str, as_json: bool
+) -> None:
+    """Write a match's only recording and its GIF into a run folder, and say where."""
+    recording = match.recordings[0]
+    gif = folder / "replays" / f"{name}.gif"
+    recording.write_gif(gif)
+    kept = folder / "recordings" / f"{name}.safetensors"
+    kept.parent.mkdir(exist_ok=True)
+    recording.save(kept)
+    if as_json:
+        summary = {"run": str(folder), "gif": str(gif), **match.summary()}
+        print_json(summary)
+        return
+    names = list(match.players)
+    label = names[0] if len(set(names)) == 1 else ",".join(names)
+    console.print(matches_table({label: match}))
+    said = f"The episode: {gif}\nIts recording: {kept}"
+    console.print(said, soft_wrap=True)
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print the ratios of a benchmark, and the figures behind them."""
+    ratios = Table(box=None, header_style="bold", pad_edge=False)
+    ratios.add_column("ratio")
+    ratios.add_column("", justify="right", style="bold")
+    for name, ratio in report.ratios.items():
+        ratios.add_row(name, f"{ratio:.2f}×")
+    figures = Table(box=None, header_style="bold", pad_edge=False)
+    figures.add_column("figure")
+    figures.add_column("value", justify="right", style="bold")
+    figures.add_column("", style="dim")
+    for name, figure in report.figures.items():
+        value = figure["value"]
+        shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        figures.add_row(name, shown, figure["unit"])
+    if report.ratios:
+        console.print(ratios)
+        console.print()
+    console.print(figures)
+
+
+def print_health(
+    console: Console, processes: Sequence[Health], number: int, seconds: float
+) -> None:
+    """Print how every process of a run is."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("process", "id", "attempt", "state", "processor", "memory", "agents"):
+        right = name in ("id", "attempt", "processor", "memory")
+        table.add_column(name, justify="right" if right else "left")
+    for one in processes:
+        state = Text(one.state, STATE_COLOURS[one.state])
+        used = (f"{one.processor:.0%}", f"{one.mebibytes:,.0f} MiB")
+        agents = ", ".join(one.agents)
+        table.add_row(one.role, str(one.pid), str(one.attempt), state, *used, agents)
+    console.print(table)
+    when = (
+        f"{seconds:.0f} s ago" if seconds >= 0 else "later than now: the clock was set back"
+    )
+    written = f", written down {when}" if number else ""
+    console.print(f"round {number}{written}")
+
+
+@contextmanager
+def progress(
+    console: Console, label: str, total: int, quiet: bool
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar while something counts up to `total`; nothing if not a terminal."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda finished: bar.update(task, completed=finished)

@@ -1,0 +1,1 @@
+"""Playing without learning: matches, recordings, trained agents, probes."""

@@ -1,0 +1,54 @@
+"""Scripted players of tag: both run away, one of them also runs after others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rookery.games.gridworld.walker import FAR, WAYS, Walker
+from rookery.games.players import Sight, pick
+from rookery.specs import Array
+
+
+class Idler(Walker):
+    """Runs away from who is it; when it is it, wanders."""
+
+    blocks = ("wall", "tree")
+
+    def act(self, sight: Sight, turn: int) -> Array:
+        """Flee, or wander."""
+        draws = self.draw(turn)[:, 0]
+        it = sight.parts["self"][:, 0] > 0
+        danger = self.sees(sight, "flag") & ~it[:, None, None]
+        flees = danger.any(axis=(1, 2))
+        return np.where(flees, self._flee(sight, danger, draws), self.idle(sight, draws))
+
+    def idle(self, sight: Sight, draws: Array) -> Array:
+        """Return what it does when nobody is after it."""
+        return self.wander(sight, draws)
+
+    def _flee(self, sight: Sight, danger: Array, draws: Array) -> Array:
+        """Return the free move that ends farthest away."""
+        distances = np.stack([self._distance(danger, way) for way in WAYS], axis=1)
+        distances[self.blocked(sight)] = -1
+        return pick(distances == distances.max(axis=1, keepdims=True), draws)
+
+    def _distance(self, danger: Array, way: tuple[int, int]) -> Array:
+        steps = abs(self.down - way[0]) + abs(self.right - way[1])
+        return np.where(danger, steps, FAR).min(axis=(1, 2))
+
+
+class Sprinter(Idler):
+    """Runs away from who is it; when it is it, runs after the nearest."""
+
+    def idle(self, sight: Sight, draws: Array) -> Array:
+        """Chase where it is it and sees somebody."""
+        others = self.sees(sight, self.spec.role)
+        to_other, any_other = self._chase(sight, others, draws)
+        chases = any_other & (sight.parts["self"][:, 0] > 0)
+        return np.where(chases, to_other, self.wander(sight, draws))
+
+    def _chase(self, sight: Sight, others: Array, draws: Array) -> tuple[Array, Array]:
+        """Go to the nearest, into it if it is next to one."""
+        move, found = self.towards(sight, others, draws)
+        beside = np.stack([others[self.ahead(way, 1)] for way in range(4)], axis=1)
+        return np.where(beside.any(axis=1), beside.argmax(axis=1), move), found

@@ -1,0 +1,1 @@
+"""`rookery check`: does a game keep the contract?"""

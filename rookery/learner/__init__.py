@@ -1,0 +1,1 @@
+"""Everything a learning process does."""

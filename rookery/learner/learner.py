@@ -1,0 +1,147 @@
+"""The learner: stage 4 of the data path, what trains some agents of a company.
+
+For each round it takes in the rows up to a border, lets every group make its updates, and
+publishes the new state of every agent. It knows rows and states, and no game. One that
+starts anew redoes the round from the newest version: the same rows, the same numbers, the
+same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rookery.algorithms.agents import Member, capacity_of
+from rookery.algorithms.base import Metrics, Rule, State
+from rookery.algorithms.torch_setup import standard_state
+from rookery.protocol.arena import COMMIT, Arena, first_row
+from rookery.protocol.schedule import Borders
+from rookery.replay.buffer import ReplayReader
+from rookery.replay.rewards import shaped
+from rookery.replay.rows import Rows
+from rookery.shm.counters import fence
+from rookery.shm.heartbeat import Status
+
+
+class Learner:
+    """Trains groups of agents, one round at a time."""
+
+    def __init__(
+        self,
+        groups: Sequence[Sequence[Member]],
+        arena: Arena,
+        borders: Borders,
+        seed: int,
+        turns_per_round: int,
+        status: Status | None = None,
+    ) -> None:
+        self._borders, self._status = borders, status or Status()
+        self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
+        for group in self._groups:
+            group.rule.beat = group.beat = self._status.beat
+
+    def begin(self) -> int:
+        """Take every agent's newest state; return the round that all have finished."""
+        return min((group.begin() for group in self._groups), default=0)
+
+    def learn_round(self, number: int) -> None:
+        """Learn round `number` from all rows up to its border, and publish it."""
+        for group in self._groups:
+            if group.version < number:
+                self._status.beat()
+                border = self._borders.await_learning(number, group.on_policy)
+                with self._status.spending("work"):
+                    group.learn(number, border)
+
+
+class _Group:
+    """Agents that are trained as one computation."""
+
+    @standard_state()
+    def __init__(
+        self, members: Sequence[Member], arena: Arena, seed: int, turns: int
+    ) -> None:
+        algorithm = members[0].algorithm
+        assert algorithm is not None
+        self._members, self._turns = members, turns
+        self._words = arena.words
+        self.beat: Callable[[], None] = lambda: None
+        self.rule: Rule = algorithm.rule([member.plan for member in members], seed)
+        self.on_policy = self.rule.on_policy
+        self._readers = [
+            reader_of(
+                member,
+                arena.rows(member.id),
+                turns,
+                arena.words.load(first_row(member.id)),
+            )
+            for member in members
+        ]
+        self._states = [arena.states(member.id) for member in members]
+        self._reports = [arena.reports(member.id) for member in members]
+
+    @property
+    def version(self) -> int:
+        """The newest version that all agents have published."""
+        return min(states.version for states in self._states)
+
+    @standard_state()
+    def begin(self) -> int:
+        """Load the newest version that all agents have; whoever was further goes again.
+
+        In async an agent may have been further by more than the one version that is kept:
+        it goes on from that, and learns once more from rounds that it has learned from.
+        """
+        version = self.version
+        kept = [max(version, states.version - 1) for states in self._states]
+        both = zip(self._states, kept, strict=True)
+        self.rule.load([states.read(number) for states, number in both])
+        return version
+
+    @standard_state()
+    def learn(self, number: int, border: int) -> None:
+        """Learn a round and publish it; stopped on the way, it has published nothing."""
+        started = time.perf_counter()
+        first = self._readers[0].border or max(0, border - self._turns)
+        for reader in self._readers:
+            reader.take_in(border, self.beat)
+        found = self.rule.learn(self._readers, number, first)
+        self._check_untouched()
+        seconds = (time.perf_counter() - started) / len(self._members)
+        for i, state in enumerate(self.rule.save()):
+            if self._states[i].version < number:
+                self._publish(i, number, state, found[i], seconds)
+
+    def _publish(
+        self, i: int, number: int, state: State, metrics: Metrics, seconds: float
+    ) -> None:
+        figures = {name: float(value) for name, value in metrics.items()}
+        self._reports[i].write(number, {"metrics": figures, "seconds": seconds})
+        self._states[i].publish(number, state)
+
+    def _check_untouched(self) -> None:
+        """See that no row was overtaken while it was learned from, before publishing."""
+        fence()  # everything is read before the word is
+        commit = self._words.load(COMMIT)
+        for reader in self._readers:
+            reader.check_untouched(commit)
+
+
+def reader_of(
+    member: Member, rows: Rows, turns_per_round: int, first: int = 0
+) -> ReplayReader:
+    """Return the reader of an agent's rows, as its settings say."""
+    settings = member.plan.settings
+    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    return ReplayReader(
+        member.id,
+        rows,
+        capacity=capacity_of(member, turns_per_round, rows.columns["age"].shape[1]),
+        frames=settings.frames,
+        n_step=rule.n_step(settings),
+        discount=settings.discount,
+        discount_per=settings.discount_per,
+        first=first,
+        shape_rewards=partial(shaped, settings=settings.reward),
+    )

@@ -1,1 +1,0 @@
-"""What crosses process borders: rows, states, words; nothing about learning."""

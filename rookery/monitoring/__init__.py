@@ -1,1 +1,0 @@
-"""Seeing what a run does: metrics, events and the view in the terminal."""

@@ -1,1 +1,0 @@
-"""Scripted players: one module per game they were made for."""

@@ -1,0 +1,1 @@
+"""Who waits for whom: docs/protocol.md, as code."""

@@ -1,0 +1,49 @@
+"""What protocol calls cost, for `rookery bench speedup`: they are timed one by one.
+
+In the processor's time: where processes share a core, a call may be interrupted for long.
+Only a process that was asked to does this, because the timing itself costs time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rookery.replay.rows import Rows
+from rookery.shm.counters import Words
+from rookery.shm.heartbeat import Status
+from rookery.shm.reports import Reports
+from rookery.shm.versions import States
+
+CALLS = (
+    (Words, ("store", "load")),
+    (Rows, ("seal", "is_whole")),
+    (States, ("publish", "read", "newest")),
+    (Reports, ("write",)),
+)
+
+
+def time_protocol(status: Status) -> None:
+    """Let every protocol call of this process add to its time for them."""
+    inside = [False]
+    for owner, names in CALLS:
+        for name in names:
+            setattr(owner, name, _timed(getattr(owner, name), status, inside))
+
+
+def _timed(
+    method: Callable[..., Any], status: Status, inside: list[bool]
+) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        if inside[0]:  # a call within a call is part of it
+            return method(*arguments)
+        inside[0] = True
+        started = time.thread_time_ns()
+        try:
+            return method(*arguments)
+        finally:
+            inside[0] = False
+            status.spend("protocol", time.thread_time_ns() - started)
+
+    return call

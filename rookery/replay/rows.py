@@ -1,0 +1,149 @@
+"""Rows: one turn of one agent in one world, as stored; and how they are stacked.
+
+A *slot* holds the rows of all worlds for one turn, in one contiguous record with a
+sequence number and a checksum. Turn t lies in slot t mod slots. Slots are laid out once,
+here, for the actor that writes them and the learner that reads them.
+
+There is one stacking function. The actor uses it on the rows it has just written, so that
+what an agent saw when it acted is what it is trained on, bit for bit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from rookery.shm.block import Block, Plan
+from rookery.specs import AgentSpec, Array
+
+PART = "part."
+HEADER = ("sequence", "checksum")
+
+
+def row_dtype(spec: AgentSpec, worlds: int, hidden: int = 0) -> np.dtype[Any]:
+    """Return what a slot holds: all worlds' rows of one turn.
+
+    A recurrent agent's has the hidden state it acted with, so many numbers.
+    """
+    fields: list[tuple[str, Any, Any]] = [
+        ("sequence", np.uint64, ()),
+        ("checksum", np.uint32, ()),
+        ("age", np.int32, (worlds,)),
+        ("version", np.int64, ()),
+        ("reward", np.float32, (worlds,)),
+        ("probability", np.float32, (worlds,)),
+        ("action", np.int32, (worlds,)),
+        ("active", np.bool_, (worlds,)),
+        ("terminated", np.bool_, (worlds,)),
+        ("truncated", np.bool_, (worlds,)),
+    ]
+    for name, part in spec.parts.items():
+        fields.append((PART + name, part.dtype, (worlds, *part.shape)))
+    if spec.masked:
+        fields.append(("legal", np.bool_, (worlds, spec.num_actions)))
+    if hidden:
+        fields.append(("hidden", np.float32, (worlds, hidden)))
+    return np.dtype(fields)
+
+
+class Rows:
+    """One agent's rows in a block."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self.records = block["slots"]
+        self.slots = len(self.records)
+        self.columns: dict[str, Array] = {
+            name: self.records[name] for name in self.records.dtype.names or ()
+        }
+        """Column name to (slots, worlds, …), in place."""
+        self.parts = {
+            name.removeprefix(PART): column
+            for name, column in self.columns.items()
+            if name.startswith(PART)
+        }
+        self._bytes = self.records.view(np.uint8).reshape(self.slots, -1)
+        self.row_bytes = self._bytes.shape[1]
+        checksum = self.records.dtype.fields["checksum"]  # type: ignore[index]
+        self._first_byte = checksum[1] + 4
+
+    @staticmethod
+    def plan(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> Plan:
+        """Return the memory that one agent's rows take."""
+        return Plan({"slots": ((slots,), row_dtype(spec, worlds, hidden))})
+
+    def seal(self, turn: int) -> None:
+        """Give a finished slot its sequence number and checksum."""
+        slot = turn % self.slots
+        self.columns["sequence"][slot] = sequence_of(turn)
+        self.columns["checksum"][slot] = self._checksum(slot)
+
+    def is_whole(self, turn: int) -> bool:
+        """Whether the slot of a turn holds that turn, undamaged."""
+        slot = turn % self.slots
+        if self.columns["sequence"][slot] != sequence_of(turn):
+            return False
+        return bool(self.columns["checksum"][slot] == self._checksum(slot))
+
+    def _checksum(self, slot: int) -> int:
+        return zlib.crc32(self._bytes[slot, self._first_byte :].data)
+
+    def bytes_of(self, turn: int) -> Array:
+        """Return what a turn's slot holds after its header, for hashing."""
+        return self._bytes[turn % self.slots, self._first_byte :]
+
+    def raw(self, turns: range, data: Array | None = None) -> Array:
+        """Return whole slots of some turns as bytes; with `data`, put these there."""
+        slots = np.arange(turns.start, turns.stop) % self.slots
+        if data is not None:
+            self._bytes[slots] = data
+        return self._bytes[slots]
+
+    def prepend(self, data: Array) -> int:
+        """Put slots of another run before turn 0; return the turn of the first.
+
+        The last of them closes what is open in it, so that no step joins two runs.
+        """
+        turns = range(-len(data), 0)
+        self.raw(turns, data)
+        self.columns["truncated"][-2 % self.slots] |= (
+            self.columns["age"][-1 % self.slots] > 0
+        )
+        self.columns["active"][-1 % self.slots] = False
+        for turn in turns:
+            self.seal(turn)
+        return turns.start
+
+
+def sequence_of(turn: int) -> int:
+    """Return a turn's sequence number; turns of an earlier life lie below 0."""
+    return (turn + 1) % 2**64
+
+
+def hidden_at(rows: Rows, turn: int) -> Array:
+    """Return the hidden state that a recurrent agent acts with, (worlds, numbers)."""
+    found: Array = rows.columns["hidden"][turn % rows.slots]
+    return found
+
+
+def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:
+    """Return the last `frames` rows of a part up to some turns, oldest first.
+
+    Args:
+        rows: an agent's rows.
+        name: of the part.
+        turns: (n,) turns.
+        worlds: (n,) worlds.
+        frames: how many rows; those before the episode's first are zeros.
+
+    Returns:
+        (n, frames, *shape) in the part's own type.
+    """
+    back = np.arange(frames - 1, -1, -1)
+    age = rows.columns["age"][turns % rows.slots, worlds]
+    slots = (turns[:, None] - back) % rows.slots
+    stacked = rows.parts[name][slots, worlds[:, None]]
+    stacked[back > age[:, None]] = 0
+    return stacked

@@ -1,0 +1,90 @@
+"""From a command line, or a call from Python, to a game and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rookery.config.messages import shown
+from rookery.config.parse import merge, parse_words
+from rookery.config.resolve import resolve
+from rookery.config.run import Config
+from rookery.config.toml import read_toml
+from rookery.errors import ConfigError
+from rookery.evaluation.play import agents_of, lineup
+from rookery.games.registry import Entry, entries_by_name, find
+
+
+def configure(
+    game: str | None,
+    words: Sequence[str] = (),
+    config_file: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> tuple[Entry, Config]:
+    """Return the game and its configuration.
+
+    What was chosen comes from a file, then from words, then from `settings`; the later
+    wins. Below them all are the settings that the game itself comes with.
+    """
+    every = [game] if game and "=" in game else []
+    tree: dict[str, Any] = read_toml(config_file) if config_file else {}
+    tree = merge(tree, parse_words([*every, *words]))
+    tree = merge(tree, _tree(settings or {}))
+    name = _name_of(None if every else game, tree, config_file)
+    entry = find(name)
+    tree = merge(_tree(entry.training), tree)
+    return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
+
+
+def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tree from settings whose keys may be dotted."""
+    tree: dict[str, Any] = {}
+    for key, value in settings.items():
+        branch: Any = value
+        for part in reversed(str(key).split(".")):
+            branch = {part: branch}
+        tree = merge(tree, branch)
+    return tree
+
+
+def _name_of(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:
+    """Return the game that was named; a file may only name games of the catalog.
+
+    So a file that came from elsewhere cannot make Rookery import code.
+    """
+    group = tree.get("game")
+    written = group.get("name") if isinstance(group, dict) else None
+    if game is not None:
+        return game
+    if not isinstance(written, str):
+        raise ConfigError("no game was named: name one that `rookery games` lists.")
+    if written not in entries_by_name():
+        raise ConfigError(
+            f"{config_file or 'game.name'} names {shown(written)}, which is no game of the "
+            "catalog: if you trust it, name it on the command line, too."
+        )
+    return written
+
+
+def seat(
+    entry: Entry, config: Config, players: str | None
+) -> tuple[Config, list[Any] | None]:
+    """Return the configuration with its players, and one per agent if any were named."""
+    agents = agents_of(entry, config)
+    ids = [spec.id for spec in agents]
+    config.check_agents(ids)
+    if players is not None:
+        named = lineup(agents, players.split(","))
+        if len(named) != len(ids):
+            raise ConfigError(
+                f"--players names {len(named)} players for {len(ids)} agents: name one "
+                "for all, or one per agent."
+            )
+        chosen = {i: {"player": name} for i, name in zip(ids, named, strict=True)}
+        raw = config.model_dump(exclude={"game", "agents"}, exclude_unset=True)
+        game = config.game.settings.model_dump() | {"name": entry.name}
+        config = resolve({**raw, "game": game, "agents": chosen}, entry.settings)
+    if not config.agents:
+        return config, None
+    return config, [config.agent(i).player or "random" for i in ids]

@@ -1,0 +1,318 @@
+"""A run is a folder: what it was asked to do, and what came of it.
+
+runs/<name>/config.toml  seal.json  metrics.jsonl  episodes.jsonl  evaluations.jsonl
+            probes.jsonl  events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
+            weights/round-<k>.safetensors  recordings/  replays/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.algorithms.agents import Member, assemble, weight_shapes
+from rookery.algorithms.custom.loading import is_own
+from rookery.config.messages import one_line
+from rookery.config.parse import merge, parse_words
+from rookery.config.resolve import resolve
+from rookery.config.run import Config
+from rookery.config.toml import read_toml
+from rookery.errors import ConfigError, nearest
+from rookery.evaluation.play import agents_of
+from rookery.evaluation.probes import check_named
+from rookery.evaluation.recordings import Recording
+from rookery.evaluation.tables import pandas_or_advice, table_of
+from rookery.evaluation.trained import TrainedAgent
+from rookery.games.registry import Entry, entries_by_name, find
+from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run, refuse_links, seeds_of
+from rookery.runs.log import (
+    EPISODES,
+    EVALUATIONS,
+    METRICS,
+    PROBES,
+    read_lines,
+    why_inexact,
+)
+from rookery.runs.seal import RESUMABLE, changes, read_seal
+from rookery.specs import Array, own_arrays
+from rookery.storage.access import entries, is_file
+from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
+from rookery.storage.checkpoints import (
+    CheckpointError,
+    checkpoints_in,
+    digest,
+    load_checkpoint,
+    read_manifest,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ROUND = re.compile(r"round-(\d+)\.safetensors")
+
+
+class Run:
+    """A run on disk: what it measured, and the agents it trained.
+
+    Args:
+        path: its folder.
+        game: needed if the run's game is a user's file: the same word as in training. A
+            folder never names code that is then imported.
+        algorithm: the same for algorithms of the user's own, one or several.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        game: str | None = None,
+        algorithm: str | Sequence[str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        if not is_file(self.path / CONFIG):
+            raise no_run(self.path)
+        refuse_links(self.path)
+        self._game = game
+        self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
+
+    @classmethod
+    def seeds(cls, path: str | Path, game: str | None = None) -> list[Run]:
+        """Return the runs in a folder of seeds, in order."""
+        return [cls(one, game) for one in seeds_of(Path(path))]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it was opened with: what was found since is found again."""
+        kept = ("path", "_game", "_algorithms")
+        return {name: vars(self)[name] for name in kept}
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @cached_property
+    def entry(self) -> Entry:
+        """The game that was played."""
+        return trusted_entry(self.path, read_toml(self.path / CONFIG), self._game)
+
+    @cached_property
+    def config(self) -> Config:
+        """What the run was asked to do."""
+        return resolve(read_toml(self.path / CONFIG), self.entry.settings)
+
+    @cached_property
+    def members(self) -> list[Member]:
+        """Every agent with its settings."""
+        agents = agents_of(self.entry, self.config)
+        chosen = [self.config.agent(spec.id) for spec in agents]
+        wanted = [one.algorithm for one in chosen if one.player is None]
+        if missing := unnamed_code(wanted, self._algorithms):
+            every = unnamed_code(wanted, ())
+            again = " ".join(f"--algorithm {name}" for name in every)
+            raise ConfigError(
+                f"{self.path} was trained with {missing[0]!r}, which is no algorithm of "
+                f"the catalog: if you trust it, name it again: {again}"
+            )
+        return assemble(self.config, agents)
+
+    def metrics(self) -> DataFrame:
+        """Return figures of every agent and round, one row each (needs pandas)."""
+        lines = read_lines(self.path / METRICS)
+        rows = [
+            {"round": line["round"], "agent": agent, **figures}
+            for line in lines
+            for agent, figures in line["agents"].items()
+        ]
+        return pandas_or_advice().DataFrame(rows)
+
+    def episodes(self) -> DataFrame:
+        """Return every finished episode, one row per agent (needs pandas)."""
+        rows = []
+        for line in read_lines(self.path / EPISODES):
+            about = {key: line[key] for key in ("round", "world", "episode", "turns")}
+            for agent, brought in line["returns"].items():
+                counts = {name: count[agent] for name, count in line["counts"].items()}
+                rows.append({**about, "agent": agent, "return": brought, **counts})
+        return pandas_or_advice().DataFrame(rows)
+
+    def evaluations(self) -> DataFrame:
+        """Return every evaluation during training, one row per agent (needs pandas)."""
+        rows = [
+            {
+                "round": line["round"],
+                "players": line["players"],
+                "agent": agent,
+                "mean": mean,
+            }
+            for line in read_lines(self.path / EVALUATIONS)
+            for agent, mean in line["agents"].items()
+        ]
+        return pandas_or_advice().DataFrame(rows)
+
+    def probes(self) -> DataFrame:
+        """Return what the run's probe found, one row per call (needs pandas)."""
+        lines = read_lines(self.path / PROBES)
+        rows = [{"round": line["round"], **line["figures"]} for line in lines]
+        return pandas_or_advice().DataFrame(rows)
+
+    def recordings(self) -> DataFrame:
+        """Return the episodes that were recorded during training (needs pandas).
+
+        There is a row per round, turn and agent: what it did and got, and the facts.
+        """
+        tables = []
+        for number, path in self._numbered("recordings"):
+            table = table_of([Recording.load(path)])
+            table.insert(0, "round", number)
+            tables.append(table)
+        pandas = pandas_or_advice()
+        return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
+
+    def _numbered(self, folder: str) -> list[tuple[int, Path]]:
+        """Return the files of rounds in a folder, by round."""
+        named = [(ROUND.fullmatch(p.name), p) for p in entries(self.path / folder)]
+        return sorted((int(match[1]), path) for match, path in named if match)
+
+    @property
+    def rounds_with_weights(self) -> list[int]:
+        """The rounds whose weights were kept."""
+        return [number for number, _ in self._numbered("weights")]
+
+    def players(self, round: int | None = None) -> Agents:
+        """Return the trained agents by id, as they were after a round (the last)."""
+        kept = self.rounds_with_weights
+        if not kept:
+            raise ConfigError(
+                f"{self.path} has no weights yet: let it train for some rounds."
+            )
+        number = kept[-1] if round is None else round
+        if number not in kept:
+            raise ConfigError(
+                f"{self.path} kept no weights of round {number}: there are "
+                f"{', '.join(map(str, kept))}."
+            )
+        weights = self._read_weights(number)
+        return Agents(
+            {
+                member.id: TrainedAgent(member, own, f"{self.path}:{member.id}@{number}")
+                for member in self.members
+                if (own := own_arrays(member.id, weight_shapes(member), weights))
+            }
+        )
+
+    def _read_weights(self, number: int) -> dict[str, Array]:
+        """Return the weights of a round, which are those that the agents need."""
+        path = self.path / "weights" / f"round-{number}.safetensors"
+        wanted = {
+            f"{member.id}/{name}": about
+            for member in self.members
+            for name, about in weight_shapes(member).items()
+        }
+        arrays, _ = read_arrays(path, bytes_of(wanted))
+        if shapes_of(arrays) != wanted:
+            raise ConfigError(
+                f"{path} does not fit this run: its settings have changed since; put "
+                f"{CONFIG} back as it was."
+            )
+        return arrays
+
+    def exploration(self, agent: str) -> float:
+        """Return an agent's chance of a random action when the run ended."""
+        lines = read_lines(self.path / METRICS)
+        figures = lines[-1]["agents"].get(agent, {}) if lines else {}
+        return float(figures.get("epsilon") or 0.0)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is, to the bit, the run that its settings and seed describe.
+
+        False in async, where timing decides, once a game that cannot be brought back lost
+        its process, and once it went on without its replays, without its seal, with other
+        files of one's own, or on what computes other bits.
+        """
+        kept = checkpoints_in(self.path / CHECKPOINTS)
+        return not self._why_inexact(read_manifest(kept[0]) if kept else {})
+
+    def _why_inexact(self, manifest: Mapping[str, Any]) -> str:
+        """Return why it is not exact; '' if it is.
+
+        A checkpoint says so itself: on a full disk the event may not have been written.
+        """
+        if "async" in (self.config.schedule, manifest.get("schedule")):
+            return "with schedule=async what comes out depends on timing."
+        if why := manifest.get("inexact") or why_inexact(self.path):
+            return str(why)
+        seal = read_seal(self.path)
+        ids = [spec.id for spec in agents_of(self.entry, self.config)]
+        changed = changes(seal, self.config, ids) if seal else ""
+        return f"{CONFIG} has changed since the run began: {changed}." if changed else ""
+
+    def digest(self) -> dict[str, Any]:
+        """Return a SHA-256 per agent over its state and experience, and one over all."""
+        kept = checkpoints_in(self.path / CHECKPOINTS)
+        if not kept:
+            raise ConfigError(
+                f"{self.path} has no checkpoint yet: let it finish, or stop it."
+            )
+        files, manifest = load_checkpoint(kept[0], _check_rows)
+        agents = {
+            agent: digest(files.get(f"agent-{i}", {}), rows)
+            for i, (agent, rows) in enumerate(manifest["rows"].items())
+        }
+        whole = digest({}, " ".join(agents.values()))
+        why = self._why_inexact(manifest)
+        return {"agents": agents, "run": whole, "exact": not why, "why": why}
+
+
+def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
+    rows = manifest.get("rows")
+    if not isinstance(rows, dict) or not all(isinstance(x, str) for x in rows.values()):
+        raise CheckpointError("the checkpoint's manifest is damaged: it has no row hashes.")
+
+
+def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entry:
+    """Return the game that a run's file names, if it is ours or the user named it too."""
+    written = str(tree.get("game", {}).get("name"))
+    if written not in entries_by_name() and game != written:
+        raise ConfigError(
+            f"{path} was played with {written!r}, which is no game of the catalog: if you "
+            f"trust it, name it again: --game {written}"
+        )
+    return find(written)
+
+
+def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
+    """Return a run's configuration, with what may be changed when it goes on."""
+    tree = merge(read_toml(run.path / CONFIG), parse_words(words))
+    for word in words:
+        if word.partition("=")[0] not in RESUMABLE:
+            raise ConfigError(
+                f"'{word}' cannot be changed when a run goes on; what can is "
+                f"{', '.join(RESUMABLE)}."
+            )
+    config = resolve(tree, run.entry.settings)
+    if config.probe.code and not run.config.probe.code:
+        raise ConfigError(f"{run.path} has no probe, and cannot get one when it goes on.")
+    if run.config.probe.code and not config.probe.code:  # matches are counted with it
+        raise ConfigError(
+            f"{run.path} has a probe, and cannot lose it when it goes on: name one that "
+            "returns {}."
+        )
+    named = [word.partition("=")[2].strip("\"' ") for word in words]
+    check_named(config, named, str(run.path / CONFIG))
+    return config
+
+
+def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:
+    """Return the algorithms of a user's own that nobody but a file has named."""
+    found = {name for name in wanted if is_own(name)} - set(named)
+    return sorted(one_line(name) for name in found)
+
+
+class Agents(dict[str, TrainedAgent]):
+    """Trained agents by id; ids that are numbers may be given as such."""
+
+    def __missing__(self, key: Any) -> TrainedAgent:
+        if str(key) != key and str(key) in self:
+            return self[str(key)]
+        raise ConfigError(f"no trained agent '{key}': {nearest(str(key), self)}")

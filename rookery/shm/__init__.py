@@ -1,0 +1,1 @@
+"""Shared memory: blocks, counters, versions, reports. Nothing here knows about learning."""

@@ -1,0 +1,191 @@
+"""Named arrays in one piece of mapped memory.
+
+A `Plan` says which arrays there are, and so how many bytes; a `Block` is the memory.
+Memory is anonymous (`memfd_create`), allocated in full when it is made, and sealed, so
+that nothing has a name that could be left behind, and what does not fit is an error at
+once instead of a fault later. It can also lie in a file, which then outlives everybody.
+Every array starts on a cache line of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import descr_to_dtype, dtype_to_descr
+
+from rookery.errors import ConfigError
+from rookery.shm.limits import left_in_groups
+from rookery.specs import Array
+
+LINE = 64
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+class MemoryRefused(ConfigError):
+    """The system does not give the memory that a run's settings ask for."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array: where it starts, and what it is."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def check_available(size: int) -> None:
+    """Refuse what the machine does not have; the system would give until it must kill.
+
+    Raises:
+        MemoryRefused: in one line.
+    """
+    free = available()
+    if size > free:
+        raise MemoryRefused(
+            f"{size / 2**20:,.0f} MiB of memory cannot be had ({free / 2**20:,.0f} MiB are "
+            "free): lower replay.capacity or worlds."
+        )
+
+
+def available() -> int:
+    """Return how many bytes can be had: what is free, and what our groups still allow."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError), open("/proc/meminfo") as lines:
+        free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
+    allowed = left_in_groups()
+    return free if allowed is None else min(free, allowed)
+
+
+class Plan:
+    """Which arrays a block holds, and where; computed without allocating anything."""
+
+    def __init__(self, arrays: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
+        self.fields: dict[str, Field] = {}
+        offset = 0
+        for name, (shape, dtype) in arrays.items():
+            self.fields[name] = Field(offset, tuple(shape), np.dtype(dtype))
+            size = prod(shape) * np.dtype(dtype).itemsize
+            offset += -(-size // LINE) * LINE
+        self.bytes = max(offset, LINE)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            name: [field.shape, dtype_to_descr(field.dtype)]
+            for name, field in self.fields.items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_json` described."""
+        return cls(
+            {
+                name: (tuple(shape), descr_to_dtype(_tuples(descr)))
+                for name, (shape, descr) in data.items()
+            }
+        )
+
+
+def _tuples(descr: Any) -> Any:
+    """Return the description of a type as numpy wants it; JSON knows lists only."""
+    if isinstance(descr, str):
+        return descr
+    return [
+        (name, _tuples(kind), *(tuple(shape) for shape in rest))
+        for name, kind, *rest in descr
+    ]
+
+
+def _refused(plan: Plan, what: str, error: OSError) -> MemoryRefused:
+    return MemoryRefused(
+        f"{plan.bytes / 2**20:,.0f} MiB of {what} cannot be had "
+        f"({error.strerror}): lower replay.capacity or worlds."
+    )
+
+
+class Block:
+    """The memory of a plan; `block[name]` is an array in it."""
+
+    def __init__(self, plan: Plan, descriptor: int) -> None:
+        self.plan, self.descriptor = plan, descriptor
+        self._map = mmap.mmap(descriptor, plan.bytes)
+        self.arrays: dict[str, Array] = {
+            name: np.ndarray(field.shape, field.dtype, self._map, field.offset)
+            for name, field in plan.fields.items()
+        }
+
+    @classmethod
+    def create(cls, plan: Plan) -> Block:
+        """Allocate a block, all zeros."""
+        check_available(plan.bytes)
+        descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.posix_fallocate(descriptor, 0, plan.bytes)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+        except OSError as error:
+            os.close(descriptor)
+            raise _refused(plan, "memory", error) from error
+        return cls(plan, descriptor)
+
+    @classmethod
+    def private(cls, plan: Plan) -> Block:
+        """Return a block that no other process sees; it goes with its last array."""
+        return cls(plan, -1)
+
+    @classmethod
+    def create_file(cls, plan: Plan, path: Path) -> Block:
+        """Allocate a block as a new file on disk, all zeros."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, plan.bytes)
+        except OSError as error:
+            os.close(descriptor)
+            path.unlink()
+            raise _refused(plan, f"disk space for {path}", error) from error
+        return cls(plan, descriptor)
+
+    @classmethod
+    def open_file(cls, plan: Plan, path: Path) -> Block:
+        """Open a block that was made as a file.
+
+        Raises:
+            MemoryRefused: if the file is missing or is not as large as it was made.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise MemoryRefused(
+                f"{path} cannot be opened ({error.strerror}): delete its folder to go on "
+                "from the last checkpoint."
+            ) from error
+        size = os.fstat(descriptor).st_size
+        if size != plan.bytes:
+            os.close(descriptor)
+            raise MemoryRefused(
+                f"{path} has {size} bytes, expected {plan.bytes}: it is of another run, or "
+                "of another version of Rookery; delete its folder to go on from the last "
+                "checkpoint."
+            )
+        return cls(plan, descriptor)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def close(self) -> None:
+        """Let go of the memory; arrays that are still in use keep it until they go."""
+        self.arrays.clear()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

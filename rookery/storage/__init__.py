@@ -1,0 +1,1 @@
+"""Durable files: atomic writes, arrays, checkpoints."""

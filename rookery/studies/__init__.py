@@ -1,0 +1,1 @@
+"""Studies of trained agents: crossplay, Schelling diagrams, independence."""

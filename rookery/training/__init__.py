@@ -1,0 +1,1 @@
+"""Puts a run together, in one process or in several."""

@@ -1,0 +1,199 @@
+"""Who computes a run: this process alone, or several; it may change at any border.
+
+Whoever takes over reads everything from shared memory, so the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rookery.actor.process import Stage
+from rookery.algorithms.agents import Member
+from rookery.errors import RookeryError
+from rookery.games.registry import Entry
+from rookery.learner.process import learner_of
+from rookery.protocol.arena import Arena
+from rookery.protocol.process_spec import Brief
+from rookery.protocol.schedule import Borders
+from rookery.shm.heartbeat import Status
+from rookery.stop import StopFlag
+from rookery.supervisor.supervisor import CannotStart, Tell
+from rookery.training.autoscale import Tuner, in_words
+from rookery.training.process_pool import Crew
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What every engine is made of."""
+
+    entry: Entry
+    brief: Brief
+    members: Sequence[Member]
+    arena: Arena
+    borders: Borders
+    stop: StopFlag
+    tell: Tell
+
+
+class OneProcess:
+    """Everything in this process: rounds are played and learned in turn."""
+
+    def __init__(self, parts: Parts) -> None:
+        brief, members, arena = parts.brief, parts.members, parts.arena
+        status = Status(stop=parts.stop)
+        self.stage = Stage(parts.entry, brief, members, arena, parts.borders, status)
+        everyone = range(len(members))
+        self.learner = learner_of(brief, members, arena, everyone, status)
+        self._played = self.stage.actor.begin()
+        """The last round that had been played when this process took over."""
+        self.learner.begin()
+
+    def advance(self, number: int) -> None:
+        """Play and learn a round, or what is left of it."""
+        if number > self._played:
+            self.stage.play_round(number)
+        self.learner.learn_round(number)
+
+    def finish(self) -> None:
+        """Play the matches of the last border."""
+        self.stage.finish()
+
+    def close(self) -> None:
+        """Let go of the game."""
+        self.stage.close()
+
+
+@dataclass
+class Engine:
+    """Whoever computes at present.
+
+    With a number of workers it is a crew, or as many of it as can be had. With `auto` it is
+    one process first, and the tuner decides.
+    """
+
+    parts: Parts
+    tuner: Tuner | None
+    notes: list[str] = field(default_factory=list)
+    """What is worth telling: who computes from now on, and why."""
+    now: OneProcess | Crew | None = None
+    _coming: Crew | None = None
+    """A crew that is starting while rounds go on."""
+
+    def start(self, workers: int) -> None:
+        """Start with some workers, or without."""
+        self.now = self._crew(workers) if workers else None
+        self.now = self.now or OneProcess(self.parts)
+
+    def advance(self, number: int) -> None:
+        """Go on to a border; if processes do not even start, go on without them."""
+        assert self.now is not None
+        try:
+            self.now.advance(number)
+        except CannotStart as error:
+            self._say(f"{error}; the run goes on in one process.")
+            self._replace(lambda: OneProcess(self.parts))
+            self.now.advance(number)
+
+    def _say(self, line: str) -> None:
+        self.notes.append(line)
+        self.parts.tell("note", line=line)
+
+    def reconsider(self, played: float, learned: float, whole: float) -> None:
+        """At a border: time the round that was, and change who computes if it pays.
+
+        Args:
+            played: seconds of playing.
+            learned: seconds of learning; 0 if no update was made.
+            whole: seconds from border to border.
+        """
+        if self.tuner is None:
+            return
+        if isinstance(self.now, Crew):
+            self.tuner.add_in_company(whole)
+            if self.tuner.is_slower and self._settle():
+                self._replace(lambda: OneProcess(self.parts))
+                self._say("one process again: several turned out slower here.")
+                self.tuner = None
+        elif self._coming is not None:
+            self._welcome()
+        else:
+            self.tuner.add(played, learned)
+            if self.tuner.has_enough:
+                self._decide()
+
+    def _settle(self) -> bool:
+        """Bring all to one border; return whether one may change who computes there."""
+        assert isinstance(self.now, Crew)
+        self.now.settle()
+        return self._can_go_back
+
+    @property
+    def _can_go_back(self) -> bool:
+        """Whether the newest snapshot brings the game back, exactly.
+
+        An episode that is too long to be repeated stays with whoever plays it.
+        """
+        snapshots = self.parts.arena.snapshots()
+        newest = snapshots.read(snapshots.version)
+        return bool(np.all(newest.get("game/exact", True)))
+
+    def _decide(self) -> None:
+        assert self.tuner is not None
+        choice = self.tuner.decide(self.parts.brief.config.rounds)
+        self._say(choice.reason)
+        self._coming = self._crew(choice.workers) if choice.workers else None
+        if self._coming is None:
+            self.tuner = None
+
+    def _welcome(self) -> None:
+        """Hand over to the crew that was starting, once all of it is ready."""
+        assert self._coming is not None
+        coming = self._coming
+        try:
+            if coming.is_ready and self._can_go_back:
+                self._coming = None
+                self._replace(lambda: coming)
+        except RookeryError as error:
+            coming.close()
+            self._coming = self.tuner = None
+            self._say(f"{error}; the run goes on in one process.")
+
+    def _crew(self, workers: int) -> Crew | None:
+        """Return a crew with as many workers as the system gives; tell what it refused."""
+        parts = self.parts
+        learning = sum(member.learns for member in parts.members)
+        for fewer in range(min(workers, learning), 0, -1):
+            crew = Crew(
+                parts.brief,
+                parts.members,
+                parts.arena,
+                parts.borders,
+                fewer,
+                parts.tell,
+                parts.stop,
+            )
+            try:
+                crew.start()
+                return crew
+            except CannotStart as error:
+                self._say(f"{error}; the run goes on with {in_words(fewer - 1)}.")
+        return None
+
+    def _replace(self, make: Callable[[], OneProcess | Crew]) -> None:
+        assert self.now is not None
+        self.now.close()
+        self.now = make()
+
+    def finish(self) -> None:
+        """Let what is left to play at the end be played."""
+        assert self.now is not None
+        self.now.finish()
+
+    def close(self) -> None:
+        """End every process, and let go of the game."""
+        for one in (self.now, self._coming):
+            if one is not None:
+                one.close()

@@ -1,0 +1,140 @@
+"""A run in several processes: one that plays, and workers that learn.
+
+Who hosts whom is decided here, by what each agent's updates cost. The result does not
+depend on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rookery.algorithms.agents import Member
+from rookery.protocol.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
+from rookery.protocol.process_spec import Brief
+from rookery.protocol.schedule import Borders
+from rookery.stop import StopFlag
+from rookery.supervisor.launcher import Child, start
+from rookery.supervisor.supervisor import Limits, Supervisor, Tell
+
+LOOK_SECONDS = 0.05
+"""How long main waits for anything before it looks after the processes."""
+
+
+class Crew:
+    """The processes of a run."""
+
+    def __init__(
+        self,
+        brief: Brief,
+        members: Sequence[Member],
+        arena: Arena,
+        borders: Borders,
+        workers: int,
+        tell: Tell,
+        stop: StopFlag | None = None,
+    ) -> None:
+        self._arena, self._borders = arena, borders
+        self._stop = stop or StopFlag()
+        self._brief = replace(brief, generation=arena.words.load(HANDED) + 1)
+        hosted = share_out(members, workers)
+        self.hosted = {worker_name(i): agents for i, agents in enumerate(hosted)}
+        self._members = members
+        self._is_handed_over = False
+        progress = {ACTOR: SNAPSHOT} | {
+            role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
+        }
+        restarts = brief.config.restarts
+        limits = Limits(restarts.limit, restarts.silence)
+        about = {role: self._in_words(role) for role in self.hosted}
+
+        def tell_with_agents(event: str, role: str, **more: Any) -> str | None:
+            agents = {"agents": self._agents(role)} if role in self.hosted else {}
+            return tell(event, role, **agents, **more)
+
+        self.supervisor = Supervisor(
+            self._launch, arena.words, progress, limits, tell_with_agents, about
+        )
+
+    def _agents(self, role: str) -> list[str]:
+        """Return the ids of the agents that a worker hosts."""
+        return [self._members[i].id for i in self.hosted.get(role, ())]
+
+    def _in_words(self, role: str) -> str:
+        agents = self._agents(role)
+        return f"{role} (agent{'s' if len(agents) > 1 else ''} {', '.join(agents)})"
+
+    def start(self) -> None:
+        """Start everybody; they load what they need, and wait to be let begin."""
+        self.supervisor.start([ACTOR, *self.hosted])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everybody waits to begin.
+
+        Raises:
+            CannotStart: if somebody died too often meanwhile.
+        """
+        self.supervisor.watch()
+        return self.supervisor.is_ready
+
+    def advance(self, number: int) -> None:
+        """See that round `number` is played and learned."""
+        if not self._is_handed_over:
+            self._hand_over()
+        while not self._borders.wait_a_little(number, LOOK_SECONDS):
+            self._stop.check()
+            self.supervisor.watch()
+            self.supervisor.look_for_stalls()
+
+    def settle(self) -> None:
+        """Wait until all have done what they may, so that all are at one border."""
+        self.advance(self._borders.last_allowed)
+
+    def _hand_over(self) -> None:
+        """Wait until everybody is ready, and let them begin."""
+        while not self.is_ready:
+            self._stop.check()
+            time.sleep(LOOK_SECONDS)
+        self.supervisor.begun()
+        self._arena.words.store(HANDED, self._brief.generation)
+        self._is_handed_over = True
+
+    def finish(self) -> None:
+        """Wait until the actor has played the last matches and left."""
+        while not self.supervisor.has_ended(ACTOR):
+            self._stop.check()
+            self.supervisor.watch()
+            time.sleep(LOOK_SECONDS)
+
+    def close(self) -> None:
+        """End everybody."""
+        self.supervisor.close()
+
+    def _launch(self, role: str) -> Child:
+        brief = replace(self._brief, role=role, hosted=self.hosted.get(role, ()))
+        memory = self._arena.describe(None if role == ACTOR else self._agents(role))
+        return start(role, brief.to_json(), memory)
+
+
+def share_out(members: Sequence[Member], workers: int) -> list[list[int]]:
+    """Return the agents of each worker, so that all have about as much to do."""
+    learning = [member for member in members if member.learns]
+    loads = [0.0] * min(workers, len(learning))
+    hosted: list[list[int]] = [[] for _ in loads]
+    for member in sorted(learning, key=cost_of, reverse=True):
+        least = loads.index(min(loads))
+        loads[least] += cost_of(member)
+        hosted[least].append(member.plan.number)
+    return [sorted(agents) for agents in hosted]
+
+
+def cost_of(member: Member) -> float:
+    """Return about how much work an agent's updates of a round are."""
+    assert member.algorithm is not None
+    plan, settings = member.plan, member.plan.settings
+    rule = member.algorithm.rule
+    (size,), _ = rule.shapes(plan, 1, 1)["weights"]
+    return float(size * settings.batch_size * max(1, rule.updates(settings)))

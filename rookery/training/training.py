@@ -1,0 +1,313 @@
+"""Training: builds every part and connects them, one line per edge.
+
+    game ──▶ actor ──rows──▶ replay ──▶ learner ──states──▶ actor
+
+Everything that passes between them lies in the arena. So it makes no difference to the
+result whether they run in this process, one after the other, or side by side in several:
+`sync` learns round k from all experience up to border k, `pipelined` from that up to
+border k - 1, and round k is played with exactly version k - 1.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rookery.actor.actor import Played
+from rookery.actor.process import build_game
+from rookery.actor.weights import Published
+from rookery.algorithms.agents import (
+    Member,
+    assemble,
+    check_company,
+    groups_of,
+    learning_ids,
+    weight_shapes,
+)
+from rookery.algorithms.base import Metrics
+from rookery.algorithms.torch_setup import standard_state, use_one_thread
+from rookery.config.run import Config
+from rookery.errors import ConfigError, RookeryError
+from rookery.evaluation.probes import probe_of
+from rookery.games.registry import Entry
+from rookery.learner.exactness import split_groups
+from rookery.protocol.arena import MATCHES, first_row
+from rookery.protocol.process_spec import Brief, file_sums
+from rookery.protocol.schedule import Borders, rounds_ahead
+from rookery.shm.block import available
+from rookery.specs import Array
+from rookery.stop import StopFlag
+from rookery.storage.arrays import shapes_of
+from rookery.supervisor.supervisor import Tell
+from rookery.training.autoscale import Tuner
+from rookery.training.executors import Engine, Parts
+from rookery.training.memory_needs import check_run
+from rookery.training.memory_plan import plan_memory
+from rookery.training.warnings import advise
+
+MEMORY = "memory"
+"""The folder of a run in which its memory lies with storage=disk."""
+NEW_MEMORY = ".memory-new"
+"""Its name as long as it holds nothing that could be gone on from."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an agent starts with that was trained elsewhere."""
+
+    weights: Mapping[str, Array]
+    """By name, without padding."""
+    state: Mapping[str, Array] | None = None
+    """With moments and counts, to go on learning as if nothing had happened."""
+    rows: Array | None = None
+    """Whole slots of its replay as bytes, (turns, bytes), if it brings that along."""
+
+
+@dataclass
+class Learned:
+    """What a round of learning brought."""
+
+    metrics: dict[str, Metrics] = field(default_factory=dict)
+    """Agent id to metric name to value."""
+    seconds: float = 0.0
+
+
+@dataclass
+class Round:
+    """What one round brought."""
+
+    number: int
+    played: Played
+    learned: Learned
+    seconds: float
+    matches: list[dict[str, Any]]
+    """Evaluations and recordings that were finished meanwhile."""
+
+
+class Training:
+    """A run: who learns from what, where it lies, and who computes it."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        config: Config,
+        origins: Mapping[str, Origin] | None = None,
+        stop: StopFlag | None = None,
+        folder: Path | None = None,
+        tell: Tell = lambda *about, **more: None,
+        timed: bool = False,
+    ) -> None:
+        use_one_thread()
+        self._origins = origins or {}
+        """What agents start with, by id, where it is not their own."""
+        self.config = config
+        game = build_game(entry, config)
+        self.members = assemble(config, game.agents)
+        check_company(self.members, config.worlds)
+        probe_of(config)  # a mistake in naming it is told before anything starts
+        self.arena = plan_memory(entry, config, game, self.members)
+        together = groups_of(self.members)
+        lacking = check_run(self.arena, config, together, available())
+        self.warnings = [lacking] if lacking else []
+        can_change = config.workers == "auto" and not lacking and game.can_snapshot
+        with standard_state():
+            self._rules = {
+                member.id: member.algorithm.rule([member.plan], config.seed)
+                for member in self.members
+                if member.algorithm is not None
+            }
+            exact, lines = split_groups(
+                together, config.seed, config.worlds, config.turns_per_round
+            )
+        self.warnings += [*lines, *advise(config, self.members)]
+        groups = [[member.plan.number for member in group] for group in exact]
+        self.brief = Brief(
+            config,
+            game.agents,
+            groups,
+            str(folder or ""),
+            timed=timed,
+            sums=file_sums(config),
+        )
+        game.close()
+        self._get_memory(folder if config.storage == "disk" else None)
+        learning = learning_ids(self.members)
+        self.borders = Borders(config, self.arena.words, learning)
+        self.parts = Parts(
+            entry,
+            self.brief,
+            self.members,
+            self.arena,
+            self.borders,
+            stop or StopFlag(),
+            tell,
+        )
+        tuner = Tuner(config, self.members) if can_change else None
+        self.engine = Engine(self.parts, tuner)
+        self.matches = 0
+        """Evaluations and recordings that main has been told of."""
+        self.border: int | None = None
+        """Where it goes on from; None if it starts anew."""
+
+    def _get_memory(self, folder: Path | None) -> None:
+        """Get new memory, or what an earlier process has left in a run's folder."""
+        if folder is not None and (folder / MEMORY).exists():
+            self.arena.reopen(folder / MEMORY)
+        elif folder is not None:
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
+            self.arena.allocate(folder / NEW_MEMORY)
+        else:
+            self.arena.allocate()
+
+    def go_on_from(self, border: int, matches: int) -> None:
+        """Go on from a border whose states, rows and snapshot are in memory."""
+        self.border, self.matches = border, matches
+        if self.arena.words.load(MATCHES) < matches:
+            self.arena.words.store(MATCHES, matches)
+
+    def rounds(self) -> Iterator[Round]:
+        """Play and learn, round by round; a round that is yielded is complete."""
+        if self.border is None:
+            self.publish_first()
+        workers = self.config.workers
+        left = range((self.border or 0) + 1, self.config.rounds + 1)
+        # Nobody is started for the matches of the last border alone.
+        self.engine.start(0 if workers == "auto" or not left else workers)
+        for number in left:
+            started = time.perf_counter()
+            self.borders.open(number - 1)
+            try:
+                self.engine.advance(number)
+            except BaseException:
+                with suppress(RookeryError):  # a game that cannot be closed either
+                    self.engine.close()  # nobody writes any more
+                if self.borders.is_complete(number):
+                    yield self._round(number, started)
+                raise
+            one = self._round(number, started)
+            yield one
+            updated = any(m.get("updates", 0) > 0 for m in one.learned.metrics.values())
+            learned = one.learned.seconds if updated else 0.0
+            self.engine.reconsider(one.played.seconds, learned, one.seconds)
+        self.engine.finish()
+
+    def _round(self, number: int, started: float) -> Round:
+        """Return what everybody reported of a round."""
+        played = Played.from_json(self.arena.actor_reports().read(number))
+        learned = Learned()
+        for member in self.members:
+            if member.learns:
+                report = self.arena.reports(member.id).read(number)
+                learned.metrics[member.id] = report["metrics"]
+                learned.seconds += report["seconds"]
+        seconds = time.perf_counter() - started
+        return Round(number, played, learned, seconds, self.new_matches())
+
+    def new_matches(self) -> list[dict[str, Any]]:
+        """Return what the actor reported of matches since the last time."""
+        newest, reports = self.arena.words.load(MATCHES), self.arena.match_reports()
+        new = range(self.matches + 1, newest + 1)
+        self.matches = newest
+        return [reports.read(number) for number in new if reports.is_there(number)]
+
+    @standard_state()
+    def publish_first(self) -> None:
+        """Publish version 0 of every state: the agent's own, or one trained elsewhere."""
+        for member in self.members:
+            if member.algorithm is not None:
+                state = self.first_state(member)
+                origin = self._origins.get(member.id)
+                if origin is not None and origin.rows is not None:
+                    self._bring_rows(member, state, origin.rows)
+                self.arena.states(member.id).publish(0, state)
+
+    def _bring_rows(self, member: Member, state: dict[str, Array], data: Array) -> None:
+        """Give an agent the experience that it has from another run."""
+        rows, config = self.arena.rows(member.id), self.config
+        most = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
+        first = rows.prepend(data[-most:])
+        self.arena.words.store(first_row(member.id), first)
+        if "priorities" in state:  # all alike; what cannot be drawn is dropped at once
+            places = np.zeros((rows.slots, config.worlds))
+            places[np.arange(first, 0) % rows.slots] = 1.0
+            state["priorities"] = places.ravel()
+
+    def first_state(self, member: Member) -> dict[str, Array]:
+        """Return the state an agent starts with."""
+        rule = self._rules[member.id]
+        state = rule.initial(member.plan)
+        origin = self._origins.get(member.id)
+        if origin is None:
+            return state
+        if set(origin.weights) != set(weight_shapes(member)):
+            raise ConfigError(
+                f"agent '{member.id}' cannot start from there: that network has other "
+                "layers than this one; use the same network settings."
+            )
+        if origin.state is not None:
+            first = rule.named(state)
+            given = first | dict(origin.state)
+            if shapes_of(given) != shapes_of(first):
+                raise ConfigError(
+                    f"agent '{member.id}' cannot start from there: what it learned is of "
+                    "another shape; use the same settings, or export with --weights-only."
+                )
+            return state | rule.unnamed(given)
+        weights = type(rule).flat_weights(member.plan, origin.weights)
+        state |= {"weights": weights}
+        return state | ({"target": weights} if "target" in state else {})
+
+    def named_weights(self, version: int) -> dict[str, dict[str, Array]]:
+        """Return the weights of a version by agent id, by name and without padding."""
+        published = Published(self.arena, self.members)
+        weights = published.exact(version) if self._is_exact else published.newest()
+        return {
+            member.id: member.algorithm.rule.named_weights(
+                member.plan, weights.arrays[member.plan.number]
+            )
+            for member in self.members
+            if member.algorithm is not None
+        }
+
+    def named_state(self, member: Member, version: int) -> dict[str, Array]:
+        """Return an agent's state at a version, by name and without padding."""
+        states = self.arena.states(member.id)
+        if self._is_exact:
+            arrays = states.read(version if member.learns else 0)
+        else:  # there is no common border, but everybody is whole
+            _, arrays = states.newest(states.names)
+        return self.named(member, arrays)
+
+    def named(self, member: Member, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state by name and without padding."""
+        return self._rules[member.id].named(arrays)
+
+    def unnamed_state(self, member: Member, named: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a state as it lies in memory from what `named_state` gave."""
+        return self._rules[member.id].unnamed(named)
+
+    def snapshot(self, recorded: int) -> tuple[int, dict[str, Array]]:
+        """Return the border that a checkpoint is of, and the actor's snapshot there.
+
+        In async the actor may be ahead of what is recorded, and plays on meanwhile.
+        """
+        snapshots = self.arena.snapshots()
+        if self._is_exact:
+            return recorded, dict(snapshots.read(recorded))
+        return snapshots.newest(snapshots.names)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.config.schedule != "async"
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.engine.close()
+        self.arena.close()

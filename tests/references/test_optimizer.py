@@ -1,0 +1,55 @@
+"""Many updates in a row of drawn groups, against torch's own Adam in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.algorithms.dqn import DQN
+from tests.references.drawing import AGENTS, Chance, draw_group
+from tests.references.optimizer import PlainAdam, joined
+from tests.references.watching import Watched, agree, real
+
+UPDATES = 25
+
+
+def compare_updates(case: int) -> None:
+    """Let agents take steps by drawn gradients; now and then one is left out."""
+    chance = Chance(9, case)
+    plans = draw_group(chance)
+    watched = Watched(DQN, plans, case)
+    group, random = watched.rule.group, chance.generator
+    shapes, start = group.parameters.shapes, watched.states()
+    plain = [
+        PlainAdam(plan.settings, start[i]) for i, plan in enumerate(plans)
+    ]  # they go on by themselves from here on
+    for _ in range(UPDATES):
+        gradients, sizes = [], 10 ** random.uniform(-6, 2, AGENTS)
+        for name, weight in group.weights.items():
+            drawn = torch.zeros(weight.shape)
+            rows, columns = shapes[name]
+            some = random.normal(size=(AGENTS, rows, columns)) * sizes[:, None, None]
+            drawn[:, :rows, :columns] = torch.from_numpy(some)
+            gradients.append(drawn)
+        active = random.random(AGENTS) < 0.8
+        group.apply([each.clone() for each in gradients], torch.zeros(AGENTS), active)
+        for i in np.flatnonzero(active).tolist():
+            plain[i].step(
+                {
+                    name: real(each[i], start[i]["weights"][name])
+                    for name, each in zip(shapes, gradients, strict=True)
+                }
+            )
+    for i, state in enumerate(watched.states()):
+        agree(f"updates of agent {i}", state["counters"], [plain[i].updates, 0])
+        agree(f"weights of agent {i}", joined(state["weights"]), joined(plain[i].weights))
+        agree(f"target of agent {i}", joined(state["target"]), joined(plain[i].target))
+        for name, moment in (("means", "exp_avg"), ("squares", "exp_avg_sq")):
+            expected = joined(plain[i].moments(moment))
+            agree(f"{name} of agent {i}", joined(state[name]), expected, 1e-12)
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_many_updates_are_those_of_torchs_adam(case):
+    compare_updates(case)

@@ -1,0 +1,135 @@
+"""Bugs planted into returns, the replay and the optimizer: the comparisons see them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.algorithms.common import group, optimizer
+from rookery.replay import buffer as replay
+from rookery.replay.priorities import Priorities
+from rookery.replay.rewards import RewardSpread
+from tests.references.planting import Bug, found, given, instead, see
+from tests.references.test_optimizer import compare_updates
+from tests.references.test_replay import compare_priorities
+from tests.references.test_returns import compare_returns
+
+
+def truncation_ends_it_all(right):
+    def wrong(stretch, *rest):
+        ended = stretch.terminated | stretch.truncated
+        return right(replay.Stretch(stretch.active, stretch.rewards, ended, ended), *rest)
+
+    return wrong
+
+
+def one_turn_too_many(right):
+    def wrong(stretch, n_step, discount, per_step):
+        return found(discounts=lambda each: each * np.float32(discount))(right)(
+            stretch, n_step, discount, per_step
+        )
+
+    return wrong
+
+
+def forget_earlier_rounds(right):
+    def wrong(self, reader, first):
+        self.state = np.zeros(3)
+        right(self, reader, first)
+
+    return wrong
+
+
+def only_what_is_new(right):
+    return lambda self, new: self._set(self._place(new), np.full(len(new), self.largest))
+
+
+def weigh_one(right):
+    def wrong(self, new):
+        right(self, new)
+        self._set(self._place(new), np.ones(len(new)))
+
+    return wrong
+
+
+def divided_by_the_smallest(right):
+    def wrong(self, numbers):
+        steps, weights = right(self, numbers)
+        return steps, weights / weights.min()
+
+    return wrong
+
+
+def as_if_long_ago(right):
+    def wrong(*tensors, counts, **rest):
+        right(*tensors, counts=torch.full_like(counts, 10**6), **rest)
+
+    return wrong
+
+
+def after_every_update(right):
+    def wrong(self, active):
+        self._target_every = np.ones_like(self._target_every)
+        right(self, active)
+
+    return wrong
+
+
+BUGS = {
+    "the value after a step is discounted once more": Bug(
+        compare_returns, replay, "assemble", one_turn_too_many, "discounts"
+    ),
+    "a truncated episode has no value after it": Bug(
+        compare_returns, replay, "assemble", truncation_ends_it_all, "discounts"
+    ),
+    "turns in which the agent is out are not discounted": Bug(
+        compare_returns,
+        replay,
+        "assemble",
+        given(None, None, None, lambda _: True),
+        "returns|discounts",
+    ),
+    "a step closes one active row too late": Bug(
+        compare_returns, replay, "assemble", given(None, lambda n: n + 1), "usable|closing"
+    ),
+    "the spread is that of the newest rewards": Bug(
+        compare_returns, RewardSpread, "take_in", forget_earlier_rounds, "factor"
+    ),
+    "steps that left keep their priority": Bug(
+        compare_priorities, Priorities, "take_in", only_what_is_new, "priorities"
+    ),
+    "new steps do not get the largest priority": Bug(
+        compare_priorities, Priorities, "take_in", weigh_one, "priorities"
+    ),
+    "importance weights are divided by the smallest": Bug(
+        compare_priorities, Priorities, "draw", divided_by_the_smallest, "importance"
+    ),
+    "priorities are squared errors": Bug(
+        compare_priorities,
+        Priorities,
+        "update",
+        given(None, None, np.square),
+        "priorities",
+    ),
+    "the moments' beginning is not corrected for": Bug(
+        compare_updates, group, "adam_step", as_if_long_ago, "weights"
+    ),
+    "gradients are not clipped": Bug(
+        compare_updates, group, "clip_factors", instead(lambda n, _: n * 0 + 1), "weights"
+    ),
+    "second moments decay faster": Bug(
+        compare_updates, optimizer, "BETAS", instead((0.9, 0.99)), "weights"
+    ),
+    "the learning rate stays what it was": Bug(
+        compare_updates, group, "learning_rate", instead(lambda base, *_: base), "weights"
+    ),
+    "targets follow after every update": Bug(
+        compare_updates, group.Group, "_follow", after_every_update, "target"
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_planted_bug_is_seen(bug, monkeypatch):
+    see(bug, monkeypatch)

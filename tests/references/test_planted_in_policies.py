@@ -1,0 +1,131 @@
+"""Bugs planted into PPO, V-trace and recurrent PPO: the comparisons see them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from rookery.algorithms import vtrace
+from rookery.algorithms.common import losses
+from rookery.algorithms.common import rollout as experience
+from rookery.algorithms.common.rollout import Experience
+from rookery.algorithms.nets.gru import Gru
+from rookery.algorithms.ppo import PpoRule
+from rookery.algorithms.vtrace import VtraceRule
+from rookery.replay.sequences import Chain
+from tests.references.planting import Bug, found, given, instead, see
+from tests.references.policy_learners import (
+    compare_ppo,
+    compare_recurrent_ppo,
+    compare_vtrace,
+)
+
+UNDECIDED = partial(compare_ppo, ppo={"entropy": 0.3})
+CLIPPED = partial(compare_ppo, ppo={"clip": 0.05})
+LONG = partial(compare_ppo, ppo={"gae": 0.9})
+PARTS = partial(compare_ppo, ppo={"minibatches": 5})
+NARROW = partial(compare_vtrace, vtrace={"rho_bar": 0.5, "c_bar": 0.5})
+TWICE = partial(compare_vtrace, vtrace={"passes": 2})
+SEQUENCES = partial(compare_recurrent_ppo, recurrent={"sequence": 5})
+
+
+def entropy_costs(right):
+    def wrong(settings):
+        parts = right(settings)
+        return parts.model_copy(update={"entropy": -parts.entropy})
+
+    return staticmethod(wrong)
+
+
+def not_cut(right):
+    def wrong(opens, closes, worlds, errors, decays):
+        return right(opens, closes, worlds, errors, np.ones_like(decays))
+
+    return wrong
+
+
+def one_for_all(right):
+    """Standardise advantages by those of the first agent."""
+
+    def wrong(self, i, *rest):
+        right(self, i, *rest)
+        if i > 0:
+            self.advantages[i] *= self.advantages[0].std() + 0.5
+
+    return wrong
+
+
+def none_is_spare(right):
+    return lambda self, chosen, spare: right(self, chosen, np.zeros_like(spare))
+
+
+def limits(**chosen):
+    return given(*[None] * 6, lambda settings: settings.model_copy(update=chosen))
+
+
+def never_started(right):
+    def wrong(self, weights, seen, hidden, keep):
+        return right(self, weights, seen, hidden, torch.ones_like(keep))
+
+    return wrong
+
+
+BUGS = {
+    "entropy is a cost": Bug(UNDECIDED, PpoRule, "parts", entropy_costs, "loss"),
+    "the ratio is not clipped": Bug(
+        CLIPPED,
+        losses,
+        "clipped_ratio",
+        instead(lambda ratio, advantages, _: -ratio * advantages),
+        "loss",
+    ),
+    "what comes after counts in full": Bug(
+        LONG, experience, "advantages_of", not_cut, "loss"
+    ),
+    "advantages look one step ahead": Bug(
+        LONG,
+        experience,
+        "followers_of",
+        instead(lambda opens, *_: np.full(len(opens), -1)),
+        "loss",
+    ),
+    "advantages are standardised by another agent's": Bug(
+        compare_ppo, Experience, "value", one_for_all, "loss"
+    ),
+    "places that no step takes are learned from": Bug(
+        PARTS, Experience, "part", none_is_spare, "loss"
+    ),
+    "illegal actions have a chance": Bug(
+        compare_ppo, losses, "masked", instead(lambda logits, _: logits), "loss"
+    ),
+    "V-trace: rho is not clipped": Bug(
+        NARROW, vtrace, "corrected", limits(rho_bar=1e9), "loss"
+    ),
+    "V-trace: c is not clipped": Bug(
+        NARROW, vtrace, "corrected", limits(c_bar=1e9), "loss"
+    ),
+    "V-trace: the gradient is not weighed": Bug(
+        NARROW,
+        VtraceRule,
+        "policy_loss",
+        instead(lambda self, logs, part: -part.advantages * logs),
+        "loss",
+    ),
+    "V-trace: steps are judged once": Bug(
+        TWICE, VtraceRule, "judges_each_pass", instead(False), "loss"
+    ),
+    "sequences: the stored hidden state is not used": Bug(
+        SEQUENCES, Chain, "cut", found(hidden=np.zeros_like), "loss"
+    ),
+    "sequences: something is carried into another episode": Bug(
+        SEQUENCES, Gru, "unroll", never_started, "loss"
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_planted_bug_is_seen(bug, monkeypatch):
+    see(bug, monkeypatch)

@@ -1,0 +1,70 @@
+"""Prioritised replay: rounds of draws and updates, against a plain list of priorities."""
+
+# ruff: noqa: RUF002 (formulas have the letters of the papers)
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rookery.replay.priorities import Priorities
+from tests.references.drawing import Chance, draw_group
+from tests.references.lives import TURNS, WORLDS, Life
+from tests.references.replay import PlainPriorities
+from tests.references.returns import transitions
+from tests.references.watching import agree, same
+
+ROUNDS = 6
+
+pytestmark = pytest.mark.shows("B13")
+
+
+def compare_priorities(case: int) -> None:
+    """Let drawn agents draw, and find errors by chance, over some rounds."""
+    chance = Chance(8, case)
+    for plan in draw_group(chance):
+        life = Life(plan, case, plan.settings.n_step, hidden=0)
+        tree = Priorities(plan.settings.replay, life.reader)
+        plain = PlainPriorities(plan.settings.replay, life.slots, WORLDS)
+        for number in range(ROUNDS):
+            life.live()
+            tree.take_in(life.reader.closed_since(number * TURNS))
+            plain.take_in([step.place for step in transitions(life, plan.settings.n_step)])
+            agree("priorities", tree.leaves, plain.in_memory())
+            if plain.weights:
+                compare_draws(chance.generator, tree, plain)
+
+
+def compare_draws(generator, tree: Priorities, plain: PlainPriorities) -> None:
+    for _ in range(3):
+        numbers, errors = generator.random(5), generator.exponential(2.0, 5)
+        steps, importance = tree.draw(numbers)
+        places, weights = plain.draw(numbers)
+        same("drawn steps", [divmod(step, WORLDS) for step in steps.tolist()], places)
+        agree("importance weights", importance, weights)
+        tree.update(steps, errors)
+        plain.update(places, errors.tolist())
+        agree("priorities", tree.leaves, plain.in_memory())
+        agree("largest priority", tree.largest, plain.largest)
+
+
+@pytest.mark.parametrize("case", range(10))
+def test_priorities_and_draws_are_those_of_a_plain_list(case):
+    compare_priorities(case)
+
+
+def test_draws_are_as_frequent_as_the_paper_says():
+    """P(i) = p_i^α / Σ p^α, over numbers that cover all of [0, 1) evenly."""
+    plan = draw_group(Chance(8, 0), replay={"exponent": 0.6, "capacity": 60})[0]
+    life = Life(plan, 0, 1, hidden=0)
+    life.live()
+    tree, steps = Priorities(plan.settings.replay, life.reader), life.reader.usable
+    tree.take_in(steps)
+    errors = np.random.default_rng(0).exponential(2.0, len(steps))
+    tree.update(steps, errors)
+
+    drawn, _ = tree.draw((np.arange(100_000) + 0.5) / 100_000)
+
+    powers = (errors + 1e-3) ** 0.6
+    found = [(drawn == step).mean() for step in steps]
+    np.testing.assert_allclose(found, powers / powers.sum(), rtol=0, atol=2e-5)
