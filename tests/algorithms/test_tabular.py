@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,8 +13,9 @@ from rookery.rng import Purpose, Stream
 from rookery.runs.configure import configure
 from rookery.specs import Part
 from tests.algorithms.conftest import SEED, Crew, plan_of, same_bits, spec_of
+from tests.paths import GAME_FILES
 
-CORRIDORS = f"{Path(__file__).parents[1] / 'games' / 'files' / 'corridors.py'}:Corridors"
+CORRIDORS = f"{GAME_FILES / 'corridors.py'}:Corridors"
 FEW = {"view": Part((2,), np.dtype(np.uint8))}
 DISCOUNT = 0.9
 

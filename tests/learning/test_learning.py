@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import rookery
+from tests.paths import GAME_FILES
 
-CORRIDORS = f"{Path(__file__).parents[1] / 'games' / 'files' / 'corridors.py'}:Corridors"
+CORRIDORS = f"{GAME_FILES / 'corridors.py'}:Corridors"
 BEST = 1.0 - 4 * 0.1
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(300)]

@@ -1,13 +1,12 @@
 """A game that only who remembers can play: recurrent agents solve it, others cannot."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import rookery
+from tests.paths import GAME_FILES
 
-RECALL = f"{Path(__file__).parents[1] / 'games' / 'files' / 'recall.py'}:Recall"
+RECALL = f"{GAME_FILES / 'recall.py'}:Recall"
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(300)]
 

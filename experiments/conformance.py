@@ -1,0 +1,210 @@
+"""Foreign games of every kind: do they conform, train, and give the same bits?
+
+    python experiments/conformance.py [--out FILE.json] [--games NAME …] [--no-workers]
+
+Each game goes through the checks of `rookery check`, and is trained for some rounds under
+every schedule; in `sync` and `pipelined` the digest with two workers, of whose processes
+the one that plays is killed once, must be that of one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import rookery
+from rookery.errors import RookeryError
+from rookery.games.conformance.checks import check_game
+from rookery.runs.configure import configure
+from rookery.runs.session import Session
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
+
+FILES = Path(__file__).parent.parent / "tests" / "games" / "files"
+SCHEDULES = ("sync", "pipelined", "async")
+TINY = {
+    "rounds": 4,
+    "turns_per_round": 10,
+    "worlds": 2,
+    "updates_per_round": 2,
+    "batch_size": 8,
+    "replay.warmup": 16,
+    "replay.capacity": 100,
+    "network.width": 16,
+}
+KILLED_AFTER = 2
+"""The round after which the actor is killed."""
+IN_TURN = {"discount_per": "step"}
+
+GAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "spread": ("cooperation", "pettingzoo:mpe2.simple_spread_v3", {"game.reward": "sum"}),
+    "speaker": ("unlike spaces", "pettingzoo:mpe2.simple_speaker_listener_v4", {}),
+    "tag": ("unlike roles", "pettingzoo:mpe2.simple_tag_v3", {}),
+    "rps": ("numbers as observations", "pettingzoo:pettingzoo.classic.rps_v2", {}),
+    "tictactoe": (
+        "turns, masks",
+        "pettingzoo:pettingzoo.classic.tictactoe_v3",
+        IN_TURN,
+    ),
+    "connect four": (
+        "turns, masks",
+        "pettingzoo:pettingzoo.classic.connect_four_v3",
+        IN_TURN,
+    ),
+    "go": (
+        "turns, masks",
+        "pettingzoo:pettingzoo.classic.go_v5",
+        {"game.board_size": 5, **IN_TURN},
+    ),
+    "duel": (
+        "turns in changing order, masks",
+        f"pettingzoo:{FILES / 'zoo.py'}:duel",
+        IN_TURN,
+    ),
+    "elimination": (
+        "turns, masks, players who drop out",
+        f"pettingzoo:{FILES / 'zoo.py'}:elimination",
+        IN_TURN,
+    ),
+    "mortal": (
+        "dying and joining agents, dicts",
+        f"pettingzoo:{FILES / 'zoo.py'}:mortal",
+        {},
+    ),
+    "zombies": (
+        "dying agents",
+        "pettingzoo:pettingzoo.butterfly.knights_archers_zombies_v11",
+        {"game.spawn_delay": 1, "game.max_cycles": 60},
+    ),
+    "pursuit": (
+        "pictures as numbers",
+        "pettingzoo:pettingzoo.sisl.pursuit_v5",
+        {"game.n_pursuers": 3, "game.max_cycles": 15},
+    ),
+    "foraging": (
+        "lists",
+        "gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3",
+        {"game.reward": "sum"},
+    ),
+    "relay": (
+        "lists, ends one by one",
+        f"gymnasium:{FILES / 'gym.py'}:Relay",
+        {"game.ends": "each"},
+    ),
+    "cart and pole": ("one agent", "gymnasium:CartPole-v1", {}),
+    "four carts": ("copies", "gymnasium:CartPole-v1", {"game.copies": 4}),
+    "blackjack": ("one agent, a tuple", "gymnasium:Blackjack-v1", {}),
+    "lights": (
+        "images",
+        f"gymnasium:{FILES / 'gym.py'}:Lights",
+        {"game.copies": 2, "network.channels": 16},
+    ),
+}
+
+
+def main() -> None:
+    """Try every game, and report."""
+    words = parse()
+    console, found = Console(), {}
+    for name in words.games:
+        console.print(name)
+        found[name] = examine(name, with_workers=not words.no_workers)
+        if words.out:  # game by game: all of them take a while
+            words.out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    console.print(table_of(found))
+    good = sum(one["good"] for one in found.values())
+    console.print(f"{good} of {len(found)} games are as they should be", highlight=False)
+    raise SystemExit(good < len(found))
+
+
+def parse() -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="file for the findings, as JSON")
+    parser.add_argument("--games", nargs="+", choices=list(GAMES), default=list(GAMES))
+    parser.add_argument("--no-workers", action="store_true", help="one process only")
+    return parser.parse_args()
+
+
+def examine(name: str, with_workers: bool) -> dict[str, Any]:
+    """Return what checks and training found about a game."""
+    kind, game, settings = GAMES[name]
+    started = time.perf_counter()
+    found: dict[str, Any] = {"kind": kind, "game": game, **conformance(game, settings)}
+    for schedule in SCHEDULES:
+        found[schedule] = trained(game, {**TINY, **settings}, schedule, with_workers)
+    results = [found[schedule] for schedule in SCHEDULES]
+    found["good"] = not found["failed"] and not {"failed", "differs"} & set(results)
+    found["seconds"] = round(time.perf_counter() - started, 1)
+    return found
+
+
+def conformance(game: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return how many checks a game passed, and what failed."""
+    entry, config = configure(game, settings=settings)
+    findings = list(check_game(entry, config.game.settings))
+    return {
+        "passed": sum(one.result == "passed" for one in findings),
+        "skipped": sum(one.result == "skipped" for one in findings),
+        "failed": [f"{o.sentence} {o.detail}" for o in findings if o.result == "failed"],
+    }
+
+
+def trained(game: str, settings: dict[str, Any], schedule: str, with_workers: bool) -> str:
+    """Return `same` or `differs` (bits of one process and of several), or `trains`."""
+    is_exact = schedule != "async"
+    if not is_exact and not with_workers:
+        return "not tried"
+    settings = {**settings, "schedule": schedule}
+    with tempfile.TemporaryDirectory() as folder:
+        digests = []
+        for workers in [0] * is_exact + [2] * with_workers:
+            try:
+                run = train(game, settings, workers, Path(folder) / str(workers), is_exact)
+            except RookeryError as error:
+                print(f"  {schedule}, {workers} workers: {error}")
+                return "failed"
+            digests.append(run.digest()["run"])
+    if len(digests) < 2:
+        return "trains"
+    return "same" if len(set(digests)) == 1 else "differs"
+
+
+def train(
+    game: str, settings: dict[str, Any], workers: int, folder: Path, kills: bool
+) -> rookery.Run:
+    """Train a game; with workers, the process that plays is killed once."""
+    entry, config = configure(game, settings={**settings, "workers": workers})
+    folder.mkdir()
+    session = Session(entry, config, folder)
+
+    def kill(one: Round) -> None:
+        crew = session.training.engine.now
+        if kills and isinstance(crew, Crew) and one.number == KILLED_AFTER:
+            os.kill(crew.supervisor.processes()["actor"], signal.SIGKILL)
+
+    session.run(kill)
+    return rookery.Run(folder, game)
+
+
+def table_of(found: dict[str, Any]) -> Table:
+    """Return the findings as a table."""
+    table = Table("game", "what is special", "checks", *SCHEDULES, "seconds")
+    for name, one in found.items():
+        checks = f"{one['passed']} passed, {len(one['failed'])} failed"
+        results = [one[schedule] for schedule in SCHEDULES]
+        table.add_row(name, one["kind"], checks, *results, str(one["seconds"]))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What a round's lag does to learners of a policy: the same seeds under each schedule.
+
+    python experiments/lag.py [--seeds 5] [--rounds 60] [--out lag.json]
+
+In `sync` a round is learned from with the weights that played it; in `pipelined` they have
+made one round of updates since; in `async` it depends on the machine. What counts is the
+mean return in the last quarter of the rounds, as played while learning: two agents in
+treasurehunt, short runs, every seed shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rookery.studies.statistics import bootstrap
+
+GAME = "treasurehunt"
+ALGORITHMS = ("ppo", "vtrace")
+SCHEDULES = ("sync", "pipelined", "async")
+SETTINGS: dict[str, Any] = {
+    "turns_per_round": 50,
+    "worlds": 8,
+    "frames": 1,
+    "network.width": 64,
+    "learning_rate": 1e-3,
+    "game.agents": 2,
+}
+
+console = Console()
+
+
+def score(algorithm: str, schedule: str, seed: int, rounds: int) -> dict[str, Any]:
+    """Train; return the mean return in the last quarter of the rounds."""
+    import rookery  # here, because reading the options needs no torch
+
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        run = rookery.train(
+            GAME,
+            run=Path(folder) / "run",
+            algorithm=algorithm,
+            schedule=schedule,
+            seed=seed,
+            rounds=rounds,
+            workers=1 if schedule == "async" else 0,
+            **SETTINGS,
+        )
+        episodes = run.episodes()
+    last = episodes[episodes["round"] > 0.75 * rounds]
+    return {
+        "algorithm": algorithm,
+        "schedule": schedule,
+        "seed": seed,
+        "return": float(last["return"].mean()),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def show(found: list[dict[str, Any]]) -> None:
+    """Print means over seeds, with 95 % intervals, and every seed."""
+    table = Table("algorithm", "schedule", "mean return", "95 %", "seeds")
+    for algorithm in ALGORITHMS:
+        for schedule in SCHEDULES:
+            scores = [
+                one["return"]
+                for one in found
+                if (one["algorithm"], one["schedule"]) == (algorithm, schedule)
+            ]
+            if scores:
+                low, high = bootstrap(scores, partial(np.mean, axis=-1))
+                table.add_row(
+                    algorithm,
+                    schedule,
+                    f"{np.mean(scores):.2f}",
+                    f"{low:.2f} to {high:.2f}",
+                    "  ".join(f"{one:.2f}" for one in scores),
+                )
+    console.print(table)
+
+
+def main() -> None:
+    """Run, print and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--schedules", default=",".join(SCHEDULES))
+    parser.add_argument("--out", type=Path, default=Path("lag.json"))
+    chosen = parser.parse_args()
+    found = []
+    for seed in range(chosen.seeds):
+        for algorithm in ALGORITHMS:
+            for schedule in chosen.schedules.split(","):
+                found.append(score(algorithm, schedule, seed, chosen.rounds))
+                chosen.out.write_text(json.dumps(found, indent=2))
+    show(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""The command line: one line for every mistake, one JSON object where asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from rookery.cli import app as cli
+from tests.paths import GAME_FILES
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(list(words))
+    printed = capsys.readouterr()
+    return int(leaving.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+MISTAKES = {
+    "unknown game": (["evaluate", "treasurehnt"], "did you mean 'treasurehunt'?"),
+    "unknown key": (
+        ["evaluate", "treasurehunt", "game.agnets=2"],
+        "unknown setting 'game.agnets': did you mean 'game.agents'?",
+    ),
+    "unknown agent": (
+        ["evaluate", "treasurehunt", "agents.7.player=random"],
+        "'agents.7' fits no agent",
+    ),
+    "unknown player": (
+        ["evaluate", "treasurehunt", "--players", "foragr"],
+        "unknown player 'foragr' for 'treasurehunt': did you mean 'forager'?",
+    ),
+    "too few players": (
+        ["evaluate", "treasurehunt", "--players", "random,random"],
+        "--players names 2 players for 3 agents",
+    ),
+    "missing file": (["evaluate", "./nowhere.py:Zap"], "nowhere.py"),
+    "missing config": (["evaluate", "--config", "none.toml"], "there is no file"),
+    "wrong type": (["evaluate", "treasurehunt", "worlds=many"], "worlds must be a whole"),
+    "negative size": (
+        ["evaluate", "treasurehunt", "game.height=-3"],
+        "game.height must be at least 3, got -3",
+    ),
+    "more agents than cells": (
+        ["evaluate", "treasurehunt", "game.height=4", "game.width=4", "game.agents=9"],
+        "game.agents is 9, but there is room to start for only 4: lower game.agents",
+    ),
+    "no game": (["evaluate"], "no game was named"),
+    "unknown command": (["evaluat"], "No such command 'evaluat'"),
+    "almost a command": (["trainn"], "Did you mean 'train'? See `rookery --help`."),
+    "missing run": (["evaluate", "runs/none"], "'runs/none' is neither a run nor a game"),
+    "missing folder": (["digest", "runs/none"], "no run: there is no such folder"),
+    "crossplay of nothing": (["crossplay", "runs/none"], "no run among 'runs/none'"),
+    "missing agent": (
+        ["train", "treasurehunt", "agents.0.from=none.safetensors"],
+        "there is no file 'none.safetensors'",
+    ),
+    "unknown option": (["evaluate", "treasurehunt", "--runn", "x"], "No such option"),
+    "unknown benchmark": (["bench", "gmae"], "did you mean 'game'?"),
+    "no picture": (
+        ["replay", "iterated_chicken"],
+        "has no picture to show",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_one_line_on_standard_error_and_exit_code_2(
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, complaint = run(capsys, *words)
+
+    assert code == 2
+    assert printed == ""
+    assert complaint.startswith("error: ")
+    assert complaint.count("\n") == 1
+    assert expected in complaint
+
+
+def test_without_words_the_help_is_shown_and_nothing_complained_about(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, printed, complaint = run(capsys)
+
+    assert code == 0
+    assert "Usage: rookery" in printed
+    assert complaint == ""
+
+
+def test_the_version_is_printed_as_it_is_installed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(capsys, "--version") == (0, f"rookery {version('rookery')}\n", "")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay"])
+def test_a_run_without_weights_is_said_to_have_none(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "evaluate", "treasurehunt", "evaluate.episodes=1", "--run", f"{tmp_path}/x")
+
+    code, _, complaint = run(capsys, command, f"{tmp_path}/x")
+
+    assert code == 2
+    assert complaint == (
+        f"error: {tmp_path}/x has no weights yet: let it train for some rounds.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay"])
+def test_an_option_that_a_run_would_ignore_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").touch()
+
+    code, _, complaint = run(capsys, command, str(tmp_path), "--players", "random")
+
+    assert code == 2
+    assert "--players is for games, and this is a run" in complaint
+
+
+def test_all_problems_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("evaluate", "treasurehunt", "worlds=0", "game.gm=1", "seed=-1")
+
+    _, _, complaint = run(capsys, *words)
+
+    assert complaint.startswith("error: 3 problems: ")
+
+
+def test_unreadable_toml_names_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.toml").write_text("seed = 1\nworlds = = 2\n")
+
+    code, _, complaint = run(capsys, "evaluate", "treasurehunt", "--config", "bad.toml")
+
+    assert code == 2
+    assert "bad.toml" in complaint
+    assert "line 2" in complaint
+
+
+def test_a_file_cannot_name_code_that_is_then_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "run.toml").write_text('[game]\nname = "./evil.py:Game"\n')
+
+    code, _, complaint = run(capsys, "evaluate", "--config", "run.toml")
+
+    assert code == 2
+    assert "if you trust it, name it on the command line" in complaint
+
+
+def test_json_is_the_only_thing_on_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("evaluate", "treasurehunt", "evaluate.episodes=4", "--json")
+
+    code, printed, _ = run(capsys, *words)
+
+    result = json.loads(printed)
+    assert code == 0
+    assert result["episodes"] == 4
+    assert set(result["players"]) == {"random", "forager"}
+    assert set(result["players"]["forager"]) == {"mean", "std", "agents"}
+    assert set(result["players"]["forager"]["agents"]) == {"0", "1", "2"}
+
+
+def test_the_configuration_of_a_run_fed_back_gives_the_same_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("evaluate", "treasurehunt", "seed=5", "game.agents=2", "evaluate.episodes=6")
+    named = ("--players", "forager,random", "--run", "first", "--json")
+
+    _, first, _ = run(capsys, *words, *named)
+    _, second, _ = run(
+        capsys, "evaluate", "--config", "first/config.toml", "--run", "second", "--json"
+    )
+
+    assert json.loads(first) == json.loads(second)
+    config = tmp_path / "first" / "config.toml"
+    assert config.read_text() == (tmp_path / "second" / "config.toml").read_text()
+
+
+def test_replay_leaves_a_gif_a_recording_and_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, _ = run(capsys, "replay", "treasurehunt", "game.turns=5", "--run", "r")
+
+    assert code == 0
+    assert "r/replays/episode-0.gif" in printed
+    files = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == {
+        "r/config.toml",
+        "r/replays/episode-0.gif",
+        "r/recordings/episode-0.safetensors",
+    }
+
+
+def test_a_run_folder_that_exists_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+
+    words = ("replay", "treasurehunt", "game.turns=2", "--run", "mine")
+    code, _, complaint = run(capsys, *words)
+
+    assert code == 2
+    assert "mine exists already: choose another folder with --run" in complaint
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_check_of_a_game_with_a_mistake_fails_and_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "leaky.py").write_text(
+        "from rookery.games import gridworld as grid\n"
+        "class Leaky(grid.GridGame):\n"
+        "    map = '###\\n#P#\\n#.#\\n###'\n"
+        "    def declare(self):\n"
+        "        self.wall = grid.Kind(solid=True, layer='walls', char='#')\n"
+        "        self.one = grid.Body(grid.MOVES, sees={'view': grid.Window(1)})\n"
+        "    def act(self, world, me):\n"
+        "        if me.does('up').any():\n"
+        "            me.reward += 1\n"
+    )
+
+    code, printed, _ = run(capsys, "check", "./leaky.py:Leaky", "game.agents=1")
+
+    assert code == 1
+    assert "✗ A world among many plays like the same world alone." in printed
+    assert "rewards of world" in printed
+
+
+def test_games_describe_and_bench_list_what_there_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "treasurehunt" in run(capsys, "games")[1]
+    assert "game.spawn" in run(capsys, "describe", "treasurehunt")[1]
+    assert "benchmarks: collect, game, speedup, update" in run(capsys, "bench")[1]
+
+
+def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rookery", "evaluate", "nogame"]
+
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    debug = subprocess.run(
+        [*command, "--debug"], capture_output=True, text=True, timeout=60
+    )
+
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in debug.stderr
+
+
+def test_a_setting_that_is_refused_leaves_no_folder_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    words = ["train", "treasurehunt", "agents.0.from=none.safetensors"]
+
+    code, _, complaint = run(capsys, *words, "--run", str(folder))
+
+    assert code == 2
+    assert "there is no file" in complaint
+    assert not folder.exists()
+
+
+def test_a_run_that_has_ended_says_so_when_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    small = ["rounds=1", "turns_per_round=10", "worlds=2", "game.turns=5", "workers=0"]
+    run(capsys, "train", "treasurehunt", *small, "--run", str(folder))
+
+    code, _, said = run(capsys, "resume", str(folder))
+
+    assert code == 0
+    assert "has done all its 1 rounds: nothing is left to do." in said
+
+
+def test_names_of_the_user_are_no_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    game = f"pettingzoo:{GAME_FILES / 'brackets.py'}:Two"
+
+    code, printed, _ = run(capsys, "evaluate", game, "evaluate.episodes=1")
+
+    assert code == 0
+    assert "[/x]" in printed
+    assert "[red]:smile:" in run(capsys, "describe", game)[1]
+
+
+def test_a_line_break_in_a_name_is_no_line_break_in_the_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, complaint = run(capsys, "evaluate", "treasure\nhunt")
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert "'treasure hunt'" in complaint
+
+
+def rookery(shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell, in which `$R` is the command line."""
+    more = {"R": f"{sys.executable} -m rookery", **environment}
+    line = ["sh", "-c", shell]
+    return subprocess.run(line, capture_output=True, text=True, env=os.environ | more)
+
+
+@pytest.mark.processes
+def test_a_result_that_cannot_be_written_is_one_line_and_code_1() -> None:
+    ended = rookery("$R games --json > /dev/full")
+
+    said = "error: cannot write to standard output (No space left on device).\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+@pytest.mark.processes
+def test_a_reader_that_leaves_is_no_error() -> None:
+    ended = rookery("($R games; echo $? >&2) | true")
+
+    assert ended.stderr == "0\n"
+
+
+@pytest.mark.processes
+def test_characters_that_an_encoding_lacks_are_escaped() -> None:
+    ended = rookery("$R check iterated_chicken", PYTHONIOENCODING="ascii")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("\\u2713 ")

@@ -1,0 +1,64 @@
+"""Processes and words are all there is: no lock, no queue, no thread."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.paths import PACKAGE as ROOT
+
+LOCKING = {
+    "multiprocessing",
+    "threading",
+    "_thread",
+    "queue",
+    "concurrent",
+    "asyncio",
+    "fcntl.flock",
+    "fcntl.lockf",
+}
+FENCE = ("shm/counters.py", "threading")
+FOLDER = ("runs/folder.py", "fcntl.flock")
+"""One run per folder: taken once by main at the start, and on no way of data."""
+
+
+def uses(path: Path) -> Iterator[str]:
+    """Return what a module imports, and what it takes from modules that can lock."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{node.value.id}.{node.attr}"
+
+
+@pytest.mark.shows("A3", "A6")
+def test_nothing_but_the_private_fence_uses_a_lock_or_a_thread() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), used)
+        for path in ROOT.rglob("*.py")
+        for used in uses(path)
+        if used in LOCKING
+    }
+
+    assert FENCE in found
+    assert found <= {FENCE, FOLDER}
+
+
+@pytest.mark.shows("A6")
+def test_the_fence_is_a_lock_that_no_other_process_can_see() -> None:
+    tree = ast.parse((ROOT / "shm" / "counters.py").read_text())
+    takes = [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "threading"
+    ]
+
+    assert takes == ["Lock"]

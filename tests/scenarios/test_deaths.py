@@ -1,0 +1,407 @@
+"""Processes that die: nobody else notices, and nothing is lost."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rookery
+from rookery.errors import GameError
+from rookery.runs.session import Session
+from rookery.storage.checkpoints import newest_whole
+from rookery.supervisor.stalls import Stalls
+from rookery.supervisor.supervisor import ProcessFailed
+from rookery.training import autoscale as tuning
+from rookery.training.process_pool import Crew
+from rookery.training.training import Round
+from tests.scenarios.conftest import (
+    HAUNTED,
+    HUNT,
+    LINEAR,
+    SMALL,
+    events,
+    is_alive,
+    open_files,
+    run_through,
+    session_of,
+    wait_for,
+)
+
+pytestmark = pytest.mark.processes
+
+KILLS = {2: ["actor"], 4: ["actor", "worker 0"]}
+HANGS = 6
+LONG = {**HUNT, "rounds": 8, "replay.kind": "prioritised", "reward.standardise": True}
+
+
+BROKEN = """
+from pathlib import Path
+from rookery.games import gridworld as grid
+
+class Broken(grid.GridGame):
+    map = "P..."
+
+    def declare(self):
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+        if Path(__file__).with_name("run").exists():
+            raise ValueError("no more paint")
+"""
+
+
+class Disturber:
+    """Kills processes while they are in the round after a border, and lets one hang."""
+
+    def __init__(self, session: Session) -> None:
+        self._crew, self.killed, self.said = session.training.engine, [], []
+        session.say = self._hear
+
+    def __call__(self, one: Round) -> None:
+        assert isinstance(self._crew.now, Crew)
+        supervisor = self._crew.now.supervisor
+        for role in KILLS.get(one.number, []):
+            pid = wait_for(lambda role=role: self._awake(role))
+            os.kill(pid, signal.SIGKILL)
+            self.killed.append((role, pid))
+        if one.number == HANGS:
+            self._hung = wait_for(lambda: self._awake("worker 1"))
+            supervisor.stalls = Stalls(0.5)
+            os.kill(self._hung, signal.SIGSTOP)
+
+    def _awake(self, role: str) -> int | None:
+        supervisor = self._crew.now.supervisor
+        supervisor.watch()  # starts again whose time has come
+        return supervisor.processes().get(role)
+
+    def _hear(self, line: str) -> None:
+        self.said.append(line)
+        os.kill(self._hung, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Disturber]:
+    session = session_of(
+        "treasurehunt", tmp_path_factory.mktemp("runs") / "run", **LONG, workers=2
+    )
+    disturber = Disturber(session)
+    run_through(session, disturber)
+    return session, disturber
+
+
+@pytest.mark.shows("B2", "A7")
+def test_a_run_whose_processes_are_killed_ends_with_the_same_bits(
+    disturbed: tuple[Session, Disturber], alone: Callable[..., str]
+) -> None:
+    run = rookery.Run(disturbed[0].folder)
+
+    assert len(disturbed[1].killed) == 3
+    assert run.digest()["run"] == alone("treasurehunt", **LONG)
+    assert run.metrics()["round"].tolist() == [
+        number for number in range(1, 9) for _ in range(3)
+    ]
+
+
+def attempts(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return sorted((one["role"], one["attempt"]) for one in found)
+
+
+def test_every_death_and_restart_is_on_record(
+    disturbed: tuple[Session, Disturber],
+) -> None:
+    session, disturber = disturbed
+    deaths, restarts = events(session.folder, "death"), events(session.folder, "restart")
+
+    assert {(one["role"], one["pid"]) for one in deaths} == set(disturber.killed)
+    assert attempts(deaths) == [("actor", 1), ("actor", 2), ("worker 0", 1)]
+    assert attempts(restarts) == [("actor", 2), ("actor", 3), ("worker 0", 2)]
+    for death in deaths:
+        assert death["line"] == "it was killed by SIGKILL"
+        failure = json.loads((session.folder / death["file"]).read_text())
+        assert failure["pid"] == death["pid"]
+
+
+@pytest.mark.shows("C2")
+def test_a_version_that_stops_advancing_raises_an_alarm_once(
+    disturbed: tuple[Session, Disturber],
+) -> None:
+    session, disturber = disturbed
+    (alarm,) = events(session.folder, "stalled")
+
+    assert alarm["role"] == "worker 1"
+    assert alarm["pid"] == disturber._hung
+    assert "the worker 1 has finished no round for" in alarm["line"]
+    assert disturber.said == [f"warning: {alarm['line']}"]
+
+
+@pytest.mark.shows("F3")
+def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
+    tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    patience = {"restarts.silence": 2.0, "workers": 1}
+    session = session_of("treasurehunt", tmp_path / "run", **LONG, **patience)
+
+    def hang(one: Round) -> None:
+        if one.number == 3:
+            crew = session.training.engine.now
+            assert isinstance(crew, Crew)
+            os.kill(crew.supervisor.processes()["actor"], signal.SIGSTOP)
+
+    run_through(session, hang)
+
+    actor = [e for e in events(session.folder) if e["role"] == "actor"]
+    assert [e["event"] for e in actor] == [
+        "start",
+        "ready",
+        "silent",
+        "death",
+        "restart",
+        "ready",
+        "end",
+    ]
+    assert "no sign of life for" in actor[2]["line"]
+    assert rookery.Run(session.folder).digest()["run"] == alone("treasurehunt", **LONG)
+
+
+@pytest.mark.shows("B2", "C1")
+def test_death_in_the_middle_of_a_turn_and_between_two_agents_is_made_good(
+    alone: Callable[..., str], traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR}
+    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+
+    def lay(one: Round) -> None:
+        if one.number == 2:
+            (traps / "game-kill").touch()
+        if one.number == 4:
+            (traps / "learner-kill").touch()
+
+    run = run_through(session, lay)
+
+    died = [one["role"] for one in events(run.path, "death")]
+    assert sorted(died) == ["actor", "worker 0"]
+    assert run.digest()["run"] == alone(HAUNTED, **settings)
+
+
+@pytest.mark.shows("F1", "F6")
+def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_why(
+    traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR, "restarts.limit": 2}
+    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+
+    def curse(one: Round) -> None:
+        if one.number == 2:
+            (traps / "learner-kill-always").touch()
+
+    with pytest.raises(ProcessFailed) as failed:
+        session.run(curse)
+
+    deaths = events(session.folder, "death")
+    assert len(deaths) == 3
+    line = str(failed.value)
+    assert line.startswith(
+        "the worker 0 (agents 0, 1) died 3 times in a row, the last time"
+    )
+    assert "because it was killed by SIGKILL: see " in line
+    assert f"see {deaths[-1]['file']} in the run's folder" in line
+    assert failed.value.exit_code == 1
+    assert newest_whole(session.folder / "checkpoints").manifest["round"] >= 2
+
+
+@pytest.fixture
+def _worker_killed_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill the first worker that is started, long before it has loaded what it needs."""
+    tell = Session._tell
+
+    def and_kill(session: Session, event: str, role: str = "main", **more: Any) -> Any:
+        if (event, role) == ("start", "worker 0"):
+            os.kill(more["pid"], signal.SIGKILL)
+        return tell(session, event, role, **more)
+
+    monkeypatch.setattr(Session, "_tell", and_kill)
+
+
+@pytest.mark.shows("B2", "F1")
+@pytest.mark.usefixtures("_worker_killed_as_it_loads")
+def test_a_worker_killed_while_it_loads_is_started_again(
+    tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
+
+    run = run_through(session)
+
+    worker = [e["event"] for e in events(run.path) if e["role"] == "worker 0"]
+    assert worker == ["start", "death", "restart", "ready", "end"]
+    assert events(run.path, "note") == []
+    assert isinstance(session.training.engine.now, Crew)
+    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+
+
+@pytest.mark.shows("B2", "F1")
+@pytest.mark.usefixtures("_worker_killed_as_it_loads")
+def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(tuning.Tuner, "has_enough", property(lambda tuner: True))
+    choice = tuning.Choice(1, "one worker, since the test says so")
+    monkeypatch.setattr(tuning.Tuner, "decide", lambda tuner, rounds: choice)
+    monkeypatch.setattr(tuning.Tuner, "is_slower", property(lambda tuner: False))
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
+
+    def until_ready(one: Round) -> None:
+        coming = session.training.engine._coming
+        if coming is not None:
+            wait_for(lambda: coming.is_ready)
+
+    run = run_through(session, until_ready)
+
+    assert [e["attempt"] for e in events(run.path, "ready")].count(2) == 1
+    assert isinstance(session.training.engine.now, Crew)
+    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+
+
+FRAIL = """
+import os, signal
+from pathlib import Path
+from rookery.games import gridworld as grid
+
+class Frail(grid.GridGame):
+    map = "PPP..."
+    rounds = 0
+
+    def declare(self):
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+
+    def begin_round(self, number):
+        self.rounds += 1
+        trap = Path(__file__).with_name("trap")
+        if number == 3 and self.rounds == 1 and trap.exists():  # in the last match
+            trap.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.shows("B2")
+def test_an_actor_killed_in_the_last_match_plays_it_again(tmp_path: Path) -> None:
+    (tmp_path / "frail.py").write_text(FRAIL)
+    (tmp_path / "trap").touch()
+    settings = {**SMALL, "rounds": 3, "game.turns": 5, "evaluate.every_rounds": 3}
+    game = f"{tmp_path / 'frail.py'}:Frail"
+
+    session = session_of(game, tmp_path / "run", **settings, workers=1)
+    session.run(lambda one: None)
+
+    assert not (tmp_path / "trap").exists()
+    lines = (session.folder / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in lines] == [3, 3]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_game_that_cannot_be_brought_back_begins_anew_and_the_run_is_marked(
+    workers: int, traps: Path, tmp_path: Path
+) -> None:
+    folder, game = tmp_path / "run", HAUNTED.replace("Rooms", "Forgetful")
+    settings = {**SMALL, "game.agents": 2, "game.turns": 25, "workers": workers}
+    session = session_of(game, folder, **settings)
+    said: list[str] = []
+    session.say = said.append
+
+    def lay(one: Round) -> None:
+        if one.number == 3 and workers:
+            (traps / "game-kill").touch()
+        elif one.number == 3:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        session.run(lay)
+    if not workers:
+        rookery.resume(folder, game=game)
+
+    run = rookery.Run(folder, game)
+    (mark,) = events(folder, "inexact")
+    assert "open episodes were closed as truncated" in mark["line"]
+    assert run.digest()["exact"] is False
+    assert run.metrics()["round"].max() == SMALL["rounds"]
+    assert said == ([f"warning: {mark['line']}"] if workers else [])
+
+
+@pytest.mark.shows("F6")
+def test_what_fails_in_main_is_on_record_with_its_traceback(
+    traps: Path, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "game.agents": 2, "workers": 0}
+    session = session_of(HAUNTED, tmp_path / "run", **settings)
+    (traps / "game-raise").touch()
+
+    with pytest.raises(GameError, match="boo"):
+        session.run(lambda one: None)
+
+    (failure,) = events(session.folder, "failure")
+    kept = json.loads((session.folder / failure["file"]).read_text())
+    assert "ValueError: boo" in kept["traceback"]
+
+
+@pytest.mark.shows("F6")
+def test_what_fails_while_a_run_is_built_is_on_record_with_its_traceback(
+    tmp_path: Path,
+) -> None:
+    game = tmp_path / "broken.py"
+    game.write_text(BROKEN)
+
+    with pytest.raises(GameError, match="no more paint"):
+        session_of(f"{game}:Broken", tmp_path / "run", **SMALL, workers=0)
+
+    (failure,) = events(tmp_path / "run", "failure")
+    kept = json.loads((tmp_path / "run" / failure["file"]).read_text())
+    assert "broken.py" in kept["traceback"]
+
+
+def pids_of(folder: Path) -> list[int]:
+    return [one["pid"] for one in events(folder, "start") if one["role"] != "main"]
+
+
+@pytest.mark.shows("F5", "B14")
+def test_nothing_outlives_main_when_it_is_killed(tmp_path: Path) -> None:
+    words = [f"{key}={value}" for key, value in {**HUNT, "rounds": 100_000}.items()]
+    command = [sys.executable, "-m", "rookery", "train", "treasurehunt", "workers=2"]
+    names = os.listdir("/dev/shm")
+    process = subprocess.Popen(
+        [*command, *words, "--run", "mine"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    metrics = tmp_path / "mine" / "metrics.jsonl"
+    try:
+        wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") > 3)
+        pids = pids_of(tmp_path / "mine")
+        assert len([pid for pid in pids if is_alive(pid)]) == 3
+    finally:
+        process.kill()
+        process.wait()
+
+    wait_for(lambda: not any(map(is_alive, pids)), seconds=1.0)
+    assert os.listdir("/dev/shm") == names
+
+
+@pytest.mark.shows("F5")
+def test_a_run_that_ends_leaves_no_descriptor_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    session_of("treasurehunt", tmp_path / "first", **HUNT, workers=0).run(lambda one: None)
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    gc.collect()
+    before = open_files()
+
+    session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
+    session.run(lambda one: None)
+    del session
+
+    gc.collect()
+    assert open_files() == before

@@ -1,0 +1,157 @@
+"""Killed before the first checkpoint, or before a seed has begun: nothing is forgotten."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rookery
+from rookery.runs.folder import RunLock
+from tests.scenarios.conftest import HUNT, PATIENCE, wait_for
+from tests.stress.mains import Victim
+
+pytestmark = pytest.mark.processes
+
+EARLY = {**HUNT, "rounds": 20, "evaluate.every_rounds": 5}
+FEW = {**HUNT, "rounds": 8}
+
+
+def words_of(settings: dict) -> list[str]:
+    return [f"{key}={value}" for key, value in settings.items()]
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "rookery", *words]
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[Victim]:
+    folder = tmp_path / "run"
+    train = ["train", "treasurehunt", "workers=0", *words_of(EARLY), "--run", str(folder)]
+    made = Victim(folder, train)
+    yield made
+    made.close()
+
+
+@pytest.mark.shows("F4")
+def test_a_run_killed_before_its_first_checkpoint_starts_again_with_the_same_bits(
+    victim: Victim, alone: Callable[..., str]
+) -> None:
+    victim.start()
+    victim.wait_until(lambda: victim.can_resume)  # its first second
+    victim.kill("before the first round")
+    victim.start()
+    victim.await_rounds(6)
+    victim.kill("before the first checkpoint")
+
+    ended = subprocess.run(
+        command("resume", str(victim.folder)), capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0
+    assert "no checkpoint yet: starting again from round 0." in ended.stderr
+    found = rookery.Run(victim.folder).digest()
+    assert found["run"] == alone("treasurehunt", **EARLY)
+    assert found["exact"]
+    assert victim.rounds == list(range(1, 21))
+    evaluated = [line["round"] for line in victim.lines("evaluations.jsonl")]
+    assert evaluated == sorted([*range(5, 21, 5)] * 2)
+
+
+def test_a_folder_in_which_no_run_has_begun_says_to_train_again(tmp_path: Path) -> None:
+    ended = subprocess.run(command("resume", str(tmp_path)), capture_output=True, text=True)
+
+    assert ended.returncode == 2
+    assert "was killed here before it began, delete the folder and train" in ended.stderr
+
+
+@pytest.mark.shows("F4")
+def test_seeds_that_had_not_begun_begin_when_the_batch_is_resumed(
+    tmp_path: Path, alone: Callable[..., str]
+) -> None:
+    batch = tmp_path / "many"
+    words = [*words_of(FEW), "seeds=0..2", "--run", str(batch)]
+    process = subprocess.Popen(
+        command("train", "treasurehunt", *words), stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: [*batch.glob("seed-*/metrics.jsonl")])
+    finally:
+        process.kill()
+        process.wait()
+    for seed in batch.glob("seed-*"):
+        _await_release(seed)
+    begun = {path.parent.name for path in batch.glob("seed-*/config.toml")}
+    assert len(begun) < 3
+
+    ended = subprocess.run(command("resume", str(batch)), capture_output=True, text=True)
+
+    assert ended.returncode == 0, ended.stderr
+    missing = [str(i) for i in range(3) if f"seed-{i}" not in begun]
+    assert f"starting the seeds that had not begun: {', '.join(missing)}\n" in ended.stderr
+    assert "(3 of 3)" in ended.stderr
+    for i in range(3):
+        found = rookery.Run(batch / f"seed-{i}").digest()
+        assert found["run"] == alone("treasurehunt", **FEW, seed=i)
+        assert found["exact"]
+
+
+def _await_release(folder: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            return RunLock(folder).close()
+        except rookery.ConfigError:
+            time.sleep(0.01)
+    raise AssertionError(f"{folder} is still in use")
+
+
+def test_a_batch_without_its_list_goes_on_with_the_seeds_that_are_there(
+    tmp_path: Path,
+) -> None:
+    for seed in (1, 4):
+        folder = tmp_path / "many" / f"seed-{seed}"
+        rookery.train("treasurehunt", run=folder, seed=seed, workers=0, **FEW)
+
+    ended = subprocess.run(
+        command("resume", str(tmp_path / "many"), "--json"), capture_output=True, text=True
+    )
+
+    assert set(json.loads(ended.stdout)["seeds"]) == {"1", "4"}
+    assert "has no seeds.json, so some seeds may never have begun" in ended.stderr
+
+
+@pytest.mark.parametrize("what", ["deleted", "renamed"])
+def test_a_run_whose_folder_goes_away_ends_with_one_error_and_leaves_nothing_there(
+    what: str, tmp_path: Path
+) -> None:
+    folder, other = tmp_path / "run", tmp_path / "moved"
+    words = [*words_of({**EARLY, "rounds": 100_000}), "workers=0", "--run", str(folder)]
+    process = subprocess.Popen(
+        command("train", "treasurehunt", *words), stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(lambda: (folder / "metrics.jsonl").exists())
+        folder.rename(other)  # in one step, which deleting is not
+        if what == "deleted":
+            subprocess.run(["rm", "-r", str(other)], check=True)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert process.returncode == 2
+    assert [x for x in said.splitlines() if x.startswith("error: ")] == said.splitlines()[
+        -1:
+    ]
+    assert f"{folder} was deleted or renamed while the run went on" in said
+    assert not folder.exists()
+    if what == "renamed":
+        assert said.endswith(f"rookery resume {other}\n")
+        assert (other / "config.toml").exists()

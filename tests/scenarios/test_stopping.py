@@ -1,0 +1,213 @@
+"""Stopping a run: a signal is obeyed within seconds, whatever the run is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import rookery
+from rookery.stop import STOPPING
+from rookery.storage.checkpoints import newest_whole
+from tests.scenarios.conftest import SMALL, wait_for
+
+pytestmark = pytest.mark.processes
+
+SECONDS = 5.0
+WORDS = [f"{key}={value}" for key, value in (SMALL | {"rounds": 50, "workers": 0}).items()]
+TICKS = os.sysconf("SC_CLK_TCK")
+PROBES = """
+from pathlib import Path
+
+import numpy as np
+
+def play(players, game):
+    Path("begun").touch()
+    try:
+        return {"x": game.play(players, episodes=3, turns=1_000_000).returns.mean()}
+    except Exception:
+        return {"x": 0.0}
+
+def build(players, game):
+    built = game.build(turns=1_000_000)
+    Path("begun").touch()
+    while True:
+        for phase in built.begin_turn():
+            built.observe(phase)
+            built.act(phase, np.zeros((1, len(phase)), int))
+        built.end_turn()
+
+def never(players, game):
+    Path("begun").touch()
+    while True:
+        pass
+"""
+SLOW = """
+import time
+from pathlib import Path
+from rookery.games import gridworld as grid
+
+class Slow(grid.GridGame):
+    map = "PPP..."
+
+    def declare(self):
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+        Path("begun").touch()
+        for _ in range(6000):
+            time.sleep(0.01)
+"""
+
+
+class Main:
+    """A run in a process of its own, and what it has to say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._said = folder, folder / "said"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def train(self, *words: str, game: str = "treasurehunt") -> None:
+        command = [sys.executable, "-m", "rookery", "train", game]
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [*command, *WORDS, *words, "--run", "mine"],
+                cwd=self.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env={**os.environ, "COLUMNS": "200"},
+            )
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text()
+
+    @property
+    def rounds(self) -> int:
+        metrics = self.folder / "mine" / "metrics.jsonl"
+        return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        assert self._process is not None
+        wait_for(lambda: condition() or self._process.poll() is not None)
+        assert self._process.poll() is None, self.said
+
+    def wait_for_work(self, seconds: float = 0.3) -> None:
+        """Wait until the process has computed for so long from now on."""
+        start = self._seconds_used()
+        self.wait_for(lambda: self._seconds_used() > start + seconds)
+
+    def _seconds_used(self) -> float:
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[11]) / TICKS
+
+    def send(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def ends_in_time(self) -> int:
+        """Return the exit code of a run that must end within seconds."""
+        assert self._process is not None
+        return self._process.wait(SECONDS)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Iterator[Main]:
+    made = Main(tmp_path)
+    (tmp_path / "mine.py").write_text(PROBES)
+    (tmp_path / "slow.py").write_text(SLOW)
+    yield made
+    made.close()
+
+
+LONG = "game.turns=1000000"
+
+
+@pytest.mark.shows("F4")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["updates_per_round=100000"],
+        ["updates_per_round=30000", "algorithm=tabular"],
+        ["evaluate.every_rounds=1", LONG],
+        ["record.every_rounds=1", LONG],
+    ],
+    ids=["learning", "learning a table", "evaluating", "recording"],
+)
+def test_a_signal_is_obeyed_within_seconds_with_the_last_round_saved(
+    main: Main, words: list[str]
+) -> None:
+    main.train(*words)
+    main.wait_for(lambda: main.rounds)
+    main.wait_for_work()
+
+    main.send(signal.SIGTERM)
+
+    assert main.ends_in_time() == 128 + signal.SIGTERM
+    assert main.said.count(STOPPING) == 1
+    assert "Traceback" not in main.said
+    saved = newest_whole(main.folder / "mine" / "checkpoints").manifest["round"]
+    assert saved == main.rounds >= 1
+    assert rookery.Run(main.folder / "mine").digest()["run"]
+
+
+@pytest.mark.parametrize("name", ["play", "build"])
+def test_a_probe_that_plays_for_long_is_stopped_within_seconds(
+    main: Main, name: str
+) -> None:
+    main.train(f"probe.code=./mine.py:{name}")
+    main.wait_for((main.folder / "begun").exists)
+
+    main.send(signal.SIGINT)
+
+    assert main.ends_in_time() == 128 + signal.SIGINT
+    assert "stopped after 0 whole rounds" in main.said
+    assert "Traceback" not in main.said
+
+
+def test_code_that_never_gives_way_is_left_with_a_second_signal(main: Main) -> None:
+    main.train("probe.code=./mine.py:never")
+    main.wait_for((main.folder / "begun").exists)
+
+    main.send(signal.SIGINT)
+    main.wait_for(lambda: STOPPING in main.said)
+    main.send(signal.SIGINT)
+
+    assert main.ends_in_time() == 130
+    assert "Traceback" not in main.said
+
+
+def test_a_run_that_is_stopped_while_it_is_built_leaves_nothing(main: Main) -> None:
+    main.train(game="./slow.py:Slow")
+    main.wait_for((main.folder / "begun").exists)
+
+    main.send(signal.SIGTERM)
+
+    assert main.ends_in_time() == 128 + signal.SIGTERM
+    assert main.said == "stopped before the first round: there is no run.\n"
+    assert not (main.folder / "mine").exists()
+
+
+def test_what_was_stopped_in_an_evaluation_goes_on_as_if_it_had_not_been(
+    main: Main,
+) -> None:
+    words = ["evaluate.every_rounds=1", "rounds=2", "game.turns=200"]
+    main.train(*words)
+    main.wait_for(lambda: main.rounds)
+    main.send(signal.SIGTERM)
+    assert main.ends_in_time() == 128 + signal.SIGTERM
+
+    stopped = rookery.resume(main.folder / "mine")
+
+    settings = SMALL | {"evaluate.every_rounds": 1, "rounds": 2, "game.turns": 200}
+    whole = rookery.train("treasurehunt", run=main.folder / "whole", workers=0, **settings)
+    assert stopped.digest()["run"] == whole.digest()["run"]
+    assert stopped.evaluations().equals(whole.evaluations())

@@ -1,0 +1,528 @@
+"""Files of others: none can run code, none can leave its folder, none costs memory."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import shutil
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as save_bytes
+
+from rookery.cli.app import app
+from rookery.errors import RookeryError
+from rookery.evaluation.recordings import Recording
+from rookery.runs.agent_files import export_agent, read_agent
+from rookery.runs.configure import configure
+from rookery.runs.run import Run, resumed_config
+from rookery.runs.session import Session
+from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
+from tests.paths import PACKAGE as ROOT
+from tests.small import GAME, session_of, train
+
+A_LITTLE = 32 * 2**20
+"""Bytes that refusing a file may take at most: a header and a manifest, as Python."""
+
+
+class Sentinel:
+    """A file that appears if code from a file is run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.path}",)
+
+    @property
+    def pickled(self) -> bytes:
+        return pickle.dumps(self)
+
+    @property
+    def code(self) -> str:
+        touch = f"import pathlib; pathlib.Path({str(self.path)!r}).touch()"
+        return f"{touch}\nclass Evil: ...\n"
+
+
+@pytest.fixture
+def sentinel(tmp_path: Path) -> Iterator[Sentinel]:
+    found = Sentinel(tmp_path / "was-run")
+    yield found
+    assert not found.path.exists(), "code from a file was run"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "run"
+    train(folder, **{"checkpoints.every_rounds": 0})
+    return folder
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def newest(run: Path) -> Path:
+    return checkpoints_in(run / "checkpoints")[0]
+
+
+def rewrite(path: Path, change: Callable[[dict], object]) -> None:
+    """Change a manifest, and give it the sum that fits."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    change(manifest)
+    manifest["sum"] = sum_of_manifest(manifest)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def resume(run: Path) -> None:
+    opened = Run(run)
+    Session(opened.entry, resumed_config(opened), run, resume=True)
+
+
+def refused(call: Callable[..., object], *words: Any) -> str:
+    """Return the one line with which something is refused, at little cost."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(RookeryError) as error:
+            call(*words)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(error.value)
+    assert most < A_LITTLE
+    return str(error.value)
+
+
+def reseal(path: Path, data: bytes) -> None:
+    """Replace a file of a checkpoint, and let the manifest say so."""
+    import hashlib
+
+    path.write_bytes(data)
+    about = [len(data), hashlib.sha256(data).hexdigest()]
+    rewrite(path.parent, lambda m: m["files"].update({path.name: about}))
+
+
+# Pickles.
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "actor.safetensors"])
+def test_a_pickle_in_a_checkpoint_is_not_opened(
+    name: str, run: Path, sentinel: Sentinel
+) -> None:
+    path = newest(run) / name
+    if name == "manifest.json":
+        path.write_bytes(sentinel.pickled)
+    else:
+        reseal(path, sentinel.pickled)
+
+    assert "is damaged" in refused(resume, run)
+
+
+def test_a_pickle_instead_of_weights_an_agent_or_a_recording_is_not_opened(
+    run: Path, sentinel: Sentinel, tmp_path: Path
+) -> None:
+    weights = run / "weights" / "round-4.safetensors"
+    weights.write_bytes(sentinel.pickled)
+    agent = tmp_path / "agent.safetensors"
+    agent.write_bytes(sentinel.pickled)
+
+    assert "round-4.safetensors cannot be read" in refused(Run(run).players)
+    assert "agent.safetensors cannot be read" in refused(read_agent, agent)
+    assert "is no recording" in refused(Recording.load, agent)
+    assert "cannot be read" in refused(
+        lambda: session_of(tmp_path / "new", agents={"0": {"from": str(agent)}})
+    )
+
+
+# Paths.
+
+ELSEWHERE = {
+    "up": "../../secret.safetensors",
+    "absolute": "/etc/passwd",
+    "in a folder": "more/actor.safetensors",
+    "nothing": "",
+    "the folder itself": ".",
+    "hidden": ".secret.safetensors",
+    "with a NUL": "actor\0.safetensors",
+    "with a line break": "actor\n.safetensors",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_manifest_names_no_file_outside_of_its_folder(name: str, run: Path) -> None:
+    path = newest(run)
+    shutil.copy(path / "actor.safetensors", run / "secret.safetensors")
+    rewrite(path, lambda m: m["files"].update({name: m["files"]["actor.safetensors"]}))
+
+    assert "names files that no checkpoint has" in refused(load_checkpoint, path)
+
+
+@pytest.mark.parametrize("what", ["manifest.json", "actor.safetensors", "", ".."])
+def test_links_in_a_checkpoint_are_not_followed(what: str, run: Path) -> None:
+    link = newest(run) / what
+    link = link.parent.parent if what == ".." else link
+    moved = run.parent / "moved"
+    link.rename(moved)
+    link.symlink_to(moved)
+
+    assert "is a link, and a run must not have any" in refused(resume, run)
+    if what != "..":
+        said = refused(load_checkpoint, newest(run))
+        assert "is a link" in said or "cannot be read (Too many levels" in said
+
+
+WRITTEN = ("metrics.jsonl", "events.jsonl", "weights/.round-9.safetensors.partial")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_link_in_a_run_lets_nobody_write_elsewhere(name: str, run: Path) -> None:
+    victim = run.parent / "victim"
+    victim.write_text("mine")
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(victim)
+
+    refused(resume, run)
+
+    assert victim.read_text() == "mine"
+
+
+def test_a_link_to_checkpoints_of_another_run_lets_nobody_delete_them(run: Path) -> None:
+    other = run.parent / "other"
+    (run / "checkpoints").rename(other)
+    (run / "checkpoints").symlink_to(other)
+
+    refused(resume, run)
+
+    assert len(checkpoints_in(other)) == 1
+
+
+def test_a_pipe_is_no_file_and_nobody_waits_for_it(run: Path) -> None:
+    path = newest(run) / "actor.safetensors"
+    path.unlink()
+    os.mkfifo(path)
+
+    assert "it is no file" in refused(resume, run)
+
+
+# Code named by files.
+
+NAMED = {
+    "a game's file": ('name = "iterated_chicken"', 'name = "./evil.py:Evil"', "--game"),
+    "a game's module": ('name = "iterated_chicken"', 'name = "evil:Evil"', "--game"),
+    "a foreign game": ('name = "iterated_chicken"', 'name = "pettingzoo:evil"', "--game"),
+    "a Gymnasium game": ('name = "iterated_chicken"', 'name = "gymnasium:evil"', "--game"),
+    "an algorithm": ('algorithm = "ppo"', 'algorithm = "./evil.py:Evil"', "--algorithm"),
+    "a module": ('algorithm = "ppo"', 'algorithm = "evil:Evil"', "--algorithm"),
+    "a player": ('player = "random"', 'player = "./evil.py:Evil"', ""),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "word"), NAMED.values(), ids=NAMED)
+def test_a_run_names_no_code_and_the_error_says_which_word_to_add(
+    old: str,
+    new: str,
+    word: str,
+    run: Path,
+    sentinel: Sentinel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (run.parent / "evil.py").write_text(sentinel.code)
+    monkeypatch.chdir(run.parent)
+    monkeypatch.syspath_prepend(run.parent)
+    config = (run / "config.toml").read_text()
+    assert old in config
+    (run / "config.toml").write_text(config.replace(old, new))
+    evil = new.split('"')[1]
+
+    for words in (["resume"], ["evaluate"], ["replay"]):
+        said = refused(app, [words[0], "run", *words[1:]], None, None, False, False)
+        assert not word or f"if you trust it, name it again: {word} {evil}" in said
+    said = refused(configure, None, (), run / "config.toml") if word == "--game" else ""
+    assert not said or "name it on the command line, too" in said
+
+
+def test_a_configuration_file_names_no_algorithm_of_its_own(
+    run: Path, sentinel: Sentinel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run.parent / "evil.py").write_text(sentinel.code)
+    monkeypatch.chdir(run.parent)
+    config = (run / "config.toml").read_text()
+    Path("c.toml").write_text(config.replace('"ppo"', '"./evil.py:Evil"'))
+
+    said = refused(app, ["train", "--config", "c.toml"], None, None, False, False)
+
+    assert said.endswith("name it on the command line, too: algorithm=./evil.py:Evil")
+
+
+def test_an_exported_agent_names_no_code(
+    run: Path, sentinel: Sentinel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil.py").write_text(sentinel.code)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "agent.safetensors"
+    export_agent(Run(run), "0", file, weights_only=False)
+    data = file.read_bytes()
+    forged = data.replace(b'"algorithm":"ppo"', b'"algorithm":"evil:Evil"')
+    length = int.from_bytes(data[:8], "little") + len(forged) - len(data)
+    file.write_bytes(length.to_bytes(8, "little") + forged[8:])
+
+    session = session_of(tmp_path / "new", agents={"0": {"from": str(file)}})
+    session.run(lambda one: None)
+
+    assert session.done == 4  # its weights, learned on with the algorithm named here
+
+
+# Sizes.
+
+
+def header(**arrays: Any) -> bytes:
+    text = json.dumps(arrays).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+def entry(shape: list[Any], begin: int, end: int, dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+TIB = 2**40
+FORGED = {
+    "a huge array": header(x=entry([TIB], 0, 4 * TIB)),
+    "huge on both sides": header(x=entry([2**31, 2**31], 0, 2**64)),
+    "an overflow": header(x=entry([2**62, 4], 0, 0)),
+    "a negative shape": header(x=entry([-1], 0, 4)) + b"1234",
+    "a shape of text": header(x=entry(["1"], 0, 4)) + b"1234",
+    "a shape of true": header(x=entry([True], 0, 4)) + b"1234",
+    "no number": header(x=entry([float("nan")], 0, 4)) + b"1234",
+    "an unknown type": header(x=entry([1], 0, 4, "OBJECT")) + b"1234",
+    "a type that is a list": header(x=entry([1], 0, 4, ["F32"])) + b"1234",
+    "a gap": header(x=entry([1], 4, 8)) + b"12345678",
+    "two in one place": header(x=entry([1], 0, 4), y=entry([1], 0, 4)) + b"1234",
+    "too long": header(x=entry([1], 0, 4)) + b"12345",
+    "a header of 16 EiB": (2**64 - 1).to_bytes(8, "little") + b"{}",
+    "a header of 90 MB": (90 * 10**6).to_bytes(8, "little") + b"{}",
+    "a header of 2 MB": (2 * 10**6).to_bytes(8, "little") + b" " * (2 * 10**6),
+    "deep": (10**6).to_bytes(8, "little") + b"[" * 10**6,
+    "twice the same": (17).to_bytes(8, "little") + b'{"x":{},  "x":{}}',
+    "digits": (5006).to_bytes(8, "little") + b'{"x":' + b"9" * 5000 + b"}",
+    "a list": (2).to_bytes(8, "little") + b"[]",
+    "nothing": b"",
+    "three bytes": b"\0\0\0",
+    "no text": (2).to_bytes(8, "little") + b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("data", FORGED.values(), ids=FORGED)
+def test_a_forged_header_costs_nothing(data: bytes, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "agent.safetensors"
+    file.write_bytes(data)
+    reseal(newest(run) / "agent-0.safetensors", data)
+
+    assert "agent-0.safetensors is damaged" in refused(load_checkpoint, newest(run))
+    assert "cannot be read" in refused(read_agent, file)
+    refused(Recording.load, file)
+
+
+def test_a_file_of_one_tebibyte_that_takes_no_place_costs_nothing(
+    run: Path, tmp_path: Path
+) -> None:
+    data = header(rows=entry([TIB], 0, TIB, "U8"))
+    path = newest(run) / "replay-0.safetensors"
+    for file in (path, run / "weights" / "round-4.safetensors", tmp_path / "a"):
+        file.write_bytes(data)
+        os.truncate(file, len(data) + TIB)
+    size = path.stat().st_size
+    rewrite(newest(run), lambda m: m["files"].update({path.name: [size, "0" * 64]}))
+
+    assert "'replay-0' does not fit this run" in refused(resume, run)
+    assert "expected at most" in refused(Run(run).players)
+    assert "expected at most" in refused(read_agent, tmp_path / "a")
+    assert "expected at most" in refused(Recording.load, tmp_path / "a")
+
+
+def test_arrays_of_other_shapes_are_refused_before_they_are_read(run: Path) -> None:
+    path = newest(run) / "agent-0.safetensors"
+    reseal(path, save_bytes({"weights": np.zeros(10**6)}))
+    (run / "weights" / "round-4.safetensors").write_bytes(
+        save_bytes({"0/strange": np.zeros(3, np.float32)})
+    )
+
+    assert "'agent-0' does not fit this run" in refused(resume, run)
+    assert "does not fit this run" in refused(Run(run).players)
+
+
+def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
+    run: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(Run(run), "0", file, weights_only=False)
+    found = read_agent(file)
+    about = {"kind": "rookery agent", "algorithm": "ppo", "shape": found.shape}
+    file.write_bytes(save_bytes(found.arrays | {"counters": np.zeros(9)}, about))
+    settings = {"agents": {"0": {"from": str(file)}}}
+
+    said = refused(lambda: session_of(tmp_path / "a", **settings))
+
+    assert "what it learned is of another shape; use the same settings" in said
+
+
+BOMBS = {
+    "deep lists": "rounds = " + "[" * 10**5,
+    "deep keys": ".".join("a" * 10**4) + " = 1",
+    "deep tables": "[" + ".".join("a" * 10**4) + "]",
+    "a long number": "rounds = " + "9" * 10**5,
+    "long words": "rounds = " + '"' * 10**4 + "a." * 60 + "a b" * 10**4,
+    "quoted keys": ".".join(['"a b"'] * 10**4) + " = 1",
+    "an inline table": "a = {" + " . ".join("a" * 10**4) + " = 1}",
+    "a long file": "# " + "x" * 2**21,
+    "many keys": "\n".join(f"k{i} = 1" for i in range(10**4)),
+    "a NUL": "rounds = 1\0",
+    "a huge count": "rounds = 9223372036854775807\nworlds = 9223372036854775807",
+    "an agent that matches for ever": '[agents."' + "*a" * 60 + '*b"]\nplayer = "random"',
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_a_configuration_that_is_a_bomb_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+
+    refused(lambda: _members(*configure(GAME, (), file)))
+
+
+def _members(entry: Any, config: Any) -> None:
+    from rookery.algorithms.agents import assemble
+    from rookery.evaluation.play import agents_of
+
+    assemble(config, agents_of(entry, config))
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"round": "x"}', "\xff", "[1]", "{}"])
+def test_lines_of_others_are_read_as_far_as_they_can_be(text: str, run: Path) -> None:
+    for name in ("metrics.jsonl", "evaluations.jsonl", "episodes.jsonl"):
+        (run / name).write_text(text, encoding="latin-1")
+
+    resume(run)
+
+
+# Our own code.
+
+FORBIDDEN = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "marshal",
+    "shelve",
+    "joblib",
+    "dill",
+    "cloudpickle",
+    "yaml",
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "allow_pickle",
+    "torch.load",
+    "torch.jit",
+    "np.load",
+    "numpy.load",
+}
+IMPORTING = {"import_module", "spec_from_file_location", "exec_module", "run_path"}
+ALLOWED = {
+    "__init__.py": "public names, from a table in the file",
+    "cli/app.py": "rookery.cli.train, when it is needed",
+    "plugins.py": "what the user names on the command line or in Python",
+    "algorithms/registry.py": "the modules of rookery.algorithms",
+    "games/registry.py": "the modules of rookery.games.builtin, and adapters",
+    "cli/studies.py": "what the commands for studies need, from names in the file",
+    "supervisor/child.py": "what a process is for, from a table in the file",
+    "bench/game.py": "a game named in the file",
+    "bench/measure.py": "the modules of rookery.bench",
+}
+
+
+def names_in(source: str) -> set[str]:
+    """Return every name that code uses: imports, attributes, arguments."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {part for name in node.names for part in name.name.split(".")}
+        elif isinstance(node, ast.ImportFrom):
+            parts = (node.module or "").split(".")
+            found |= {*parts, *(name.name for name in node.names)}
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.keyword) and node.arg:
+            found.add(node.arg)
+        elif isinstance(node, ast.Attribute):
+            whole = ast.unparse(node)
+            # re.compile and model.eval() are no builtins.
+            found |= {whole} | ({node.attr} - {"compile", "eval"})
+    return found
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_nothing_reads_pickles_or_evaluates_text() -> None:
+    found = {
+        (place, name)
+        for place, source in sources()
+        for name in names_in(source) & FORBIDDEN
+    }
+
+    assert not found
+
+
+def test_only_a_few_modules_import_by_name() -> None:
+    found = {place for place, source in sources() if names_in(source) & IMPORTING}
+
+    assert found <= set(ALLOWED)
+
+
+PLANTED = [
+    "import pickle",
+    "from pickle import loads",
+    "import _pickle as p",
+    "import torch\nx = torch.load('a')",
+    "from torch import load",
+    "import numpy as np\nnp.load('a', allow_pickle=True)",
+    "import marshal",
+    "import shelve",
+    "import joblib",
+    "import dill",
+    "from yaml import safe_load",
+    "eval('1')",
+    "exec('1')",
+    "compile('1', 'a', 'exec')",
+    "__import__('os')",
+    "import builtins\nbuiltins.exec('1')",
+]
+
+
+@pytest.mark.parametrize("source", PLANTED)
+def test_a_planted_way_in_is_found(source: str) -> None:
+    assert names_in(source) & FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import importlib\nimportlib.import_module('a')",
+        "from importlib import import_module as x",
+        "from importlib.util import spec_from_file_location",
+        "import runpy\nrunpy.run_path('a')",
+    ],
+)
+def test_a_planted_import_by_name_is_found(source: str) -> None:
+    assert names_in(source) & IMPORTING

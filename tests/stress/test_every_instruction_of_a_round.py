@@ -1,0 +1,141 @@
+"""An actor killed anywhere in a round: the one that comes after ends with the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rookery.actor.metrics import Tally
+from rookery.actor.process import Stage
+from rookery.games.episodes import Episode
+from rookery.protocol.arena import COMMIT, Arena
+from rookery.runs.configure import configure
+from rookery.training.training import Training
+from tests.stress.killing import sweep, turning_points
+
+pytestmark = pytest.mark.processes
+
+TURNS = 2
+SETTINGS = {
+    "rounds": 2,
+    "turns_per_round": TURNS,
+    "worlds": 2,
+    "game.turns": 3,
+    "game.agents": 2,
+    "replay.capacity": 4,
+    "agents": {"0": {"player": "forager"}, "1": {"player": "random"}},
+}
+REPORTS = "reports"
+"""Holds times, which are never the same twice."""
+
+
+class SecondRound:
+    """The second round of a real game, from its first turn to its snapshot."""
+
+    modules = (
+        "rookery.actor.actor",
+        "rookery.shm",
+        "rookery.replay",
+        "rookery.protocol.arena",
+    )
+
+    def __init__(self, training: Training) -> None:
+        self.arena, self._parts = training.arena, training.parts
+        self._stage = self._new_stage()
+        training.borders.open(2)
+        self._stage.play_round(1)
+        self._before = self._bytes()
+        self.operation()
+        self._after = self.left()
+
+    def _new_stage(self) -> Stage:
+        parts = self._parts
+        stage = Stage(parts.entry, parts.brief, parts.members, parts.arena, parts.borders)
+        stage.actor.begin()
+        return stage
+
+    def _bytes(self) -> dict[str, bytes]:
+        return {name: bytes(one._map) for name, one in self.arena._blocks.items()}
+
+    def put_back(self) -> None:
+        for name, data in self._before.items():
+            self.arena._blocks[name]._map[:] = data
+        self._stage.actor.begin()
+
+    def operation(self) -> None:
+        self._stage.play_round(2)
+
+    def left(self) -> tuple[bytes, ...]:
+        return tuple(data for name, data in self._bytes().items() if name != REPORTS)
+
+    def audit(self, *, killed: bool) -> list[str]:
+        commit, border = self.arena.words.load(COMMIT), self.arena.snapshots().version
+        problems = damaged(self.arena, commit)
+        if problems:
+            return problems  # a new actor would refuse to go on from there
+        if killed and border == 1:
+            self._new_stage().play_round(2)
+        elif border != 2:
+            problems.append(f"the snapshot is of border {border}")
+        if self.arena.actor_reports().read(2)["metrics"].keys() != {"0", "1"}:
+            problems.append("the round has no report")
+        same = self.left() == self._after
+        return problems if same else [*problems, "it ended with other bits"]
+
+
+def damaged(arena: Arena, commit: int) -> list[str]:
+    rows = {agent: arena.rows(agent) for agent in ("0", "1")}
+    return [
+        f"row {turn} of agent {agent} is damaged, the commit is {commit}"
+        for agent in rows
+        for turn in range(max(0, commit - rows[agent].slots + 1), commit)
+        if not rows[agent].is_whole(turn)
+    ]
+
+
+class CommitsFirst(SecondRound):
+    """Planted: a turn is committed when it begins."""
+
+    def operation(self) -> None:
+        actor = self._stage.actor
+        play_turn = actor._play_turn
+
+        def commit_and_play(tally: Tally) -> list[Episode]:
+            self.arena.words.store(COMMIT, actor.life.turn + 1)
+            return play_turn(tally)
+
+        actor._play_turn = commit_and_play  # type: ignore[method-assign]
+        super().operation()
+        del actor._play_turn
+
+
+@pytest.fixture
+def training() -> Iterator[Training]:
+    entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": 0})
+    made = Training(entry, config)
+    made.publish_first()
+    yield made
+    made.close()
+
+
+@pytest.mark.shows("B2")
+def test_an_actor_killed_anywhere_in_a_round_is_replaced_and_ends_with_the_same_bits(
+    training: Training,
+) -> None:
+    case = SecondRound(training)
+    points = turning_points(case)
+
+    found = sweep(case, points)
+
+    assert found.problems == []
+    assert found.kills == len(points) - 1 > 30
+    assert found.states == len(points)
+
+
+def test_a_turn_that_is_committed_before_it_is_played_is_found(training: Training) -> None:
+    case = CommitsFirst(training)
+
+    found = sweep(case, turning_points(case))
+
+    assert "is damaged, the commit is 3" in found.problems[0]
