@@ -1,6 +1,6 @@
 """Whether every algorithm learns to balance four poles at once, over five seeds.
 
-    python experiments/cartpole.py [--seeds 5] [--algorithms "dqn;ppo"] [--out cartpole.json]
+    python experiments/cartpole.py [--seeds 5] [--algorithms "dqn;ppo"] [--out FILE]
 
 `gymnasium:CartPole-v1 game.copies=4`: four agents, each with a pole of its own. An agent's
 score is its mean return over 20 greedy episodes; 500 is the most there is, and 475 is what

@@ -188,7 +188,7 @@ def train(
     session = Session(entry, config, folder)
 
     def kill(one: Round) -> None:
-        crew = session.training.engine.now
+        crew = session.training.executor.now
         if kills and isinstance(crew, Crew) and one.number == KILLED_AFTER:
             os.kill(crew.supervisor.processes()["actor"], signal.SIGKILL)
 

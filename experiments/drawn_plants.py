@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from rookery.actor import actor
-from rookery.actor.evaluations import Matches
-from rookery.actor.policies import Cast
-from rookery.actor.state import Life
+from rookery.actor.evaluations import Evaluations
+from rookery.actor.policies import PolicyRunner
+from rookery.actor.state import ActorState
 from rookery.algorithms.common import group as groups
 from rookery.algorithms.nets import gru
-from rookery.algorithms.value_based import ValueRule
+from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.learner import exactness as stacking
 from rookery.protocol.arena import COMMIT
-from rookery.protocol.schedule import Borders
+from rookery.protocol.schedule import RoundSchedule
 from rookery.runs import checkpoint_content as saving
 from rookery.runs import checkpointing as keeping
 from rookery.runs import resume as resuming
@@ -64,14 +64,14 @@ def a_seal_that_is_not_looked_at() -> None:
 @plant
 def one_stream_for_a_group() -> None:
     """Batches are drawn by an agent's place in its group, and not by its number."""
-    before = ValueRule.__init__
+    before = ValueBasedLearner.__init__
 
     @wraps(before)
-    def init(self: ValueRule, plans: Any, *rest: Any) -> None:
+    def init(self: ValueBasedLearner, plans: Any, *rest: Any) -> None:
         before(self, plans, *rest)
         self._agents = np.arange(len(plans))
 
-    ValueRule.__init__ = init  # type: ignore[method-assign]
+    ValueBasedLearner.__init__ = init  # type: ignore[method-assign]
     stacking.is_exact = _blind
 
 
@@ -103,14 +103,14 @@ def a_stale_snapshot() -> None:
 @plant
 def a_hidden_state_that_is_not_restored() -> None:
     """Recurrent agents start from zero after a resume."""
-    before = Life.restore
+    before = ActorState.restore
 
-    def restore(self: Life, arrays: Mapping[str, Any]) -> None:
+    def restore(self: ActorState, arrays: Mapping[str, Any]) -> None:
         before(self, arrays)
         for hidden in self.hidden.values():
             hidden[...] = 0
 
-    Life.restore = restore  # type: ignore[method-assign]
+    ActorState.restore = restore  # type: ignore[method-assign]
 
 
 @plant
@@ -129,23 +129,23 @@ def a_row_hash_left_out() -> None:
 def a_number_from_nowhere() -> None:
     """Agents explore with numbers that are not keyed."""
 
-    def draws(self: Cast, agents: tuple[int, ...], turn: int) -> Any:
+    def draws(self: PolicyRunner, agents: tuple[int, ...], turn: int) -> Any:
         return np.random.default_rng().random((len(agents), len(self._worlds), 2))
 
-    Cast._draws = draws  # type: ignore[method-assign]
+    PolicyRunner._draws = draws  # type: ignore[method-assign]
     stacking.is_exact = _blind
 
 
 @plant
 def learning_from_what_is_there() -> None:
     """A learner takes all rows that are committed, not those up to its boundary."""
-    before = Borders.await_learning
+    before = RoundSchedule.await_learning
 
-    def await_learning(self: Borders, number: int, on_policy: bool) -> int:
-        border = before(self, number, on_policy)
-        return max(border, self._words.load(COMMIT) // self._turns * self._turns)
+    def await_learning(self: RoundSchedule, number: int, on_policy: bool) -> int:
+        boundary = before(self, number, on_policy)
+        return max(boundary, self._counters.load(COMMIT) // self._turns * self._turns)
 
-    Borders.await_learning = await_learning  # type: ignore[method-assign]
+    RoundSchedule.await_learning = await_learning  # type: ignore[method-assign]
 
 
 @plant
@@ -177,19 +177,19 @@ def a_count_of_updates_that_starts_anew() -> None:
 @plant
 def a_log_that_is_not_cut() -> None:
     """What came after the checkpoint stays in the files when a run is resumed."""
-    RunLog.cut = lambda self, border: None  # type: ignore[method-assign]
+    RunLog.cut = lambda self, boundary: None  # type: ignore[method-assign]
 
 
 @plant
 def evaluations_with_other_weights() -> None:
     """Evaluations are played with the newest weights halved, as a stale copy would be."""
-    before = Matches._seats
+    before = Evaluations._seats
 
-    def seats(self: Matches, weights: Any, steps: Any, greedy: bool) -> Any:
+    def seats(self: Evaluations, weights: Any, steps: Any, greedy: bool) -> Any:
         arrays = {i: np.roll(array, 1) for i, array in weights.arrays.items()}
         return before(self, type(weights)(arrays, weights.versions), steps, greedy)
 
-    Matches._seats = seats  # type: ignore[method-assign]
+    Evaluations._seats = seats  # type: ignore[method-assign]
 
 
 @plant
@@ -198,8 +198,8 @@ def rows_that_a_checkpoint_leaves_out() -> None:
     before = saving.files_of
 
     def files_of(run: Any, recorded: int) -> Any:
-        border, files = before(run, recorded)
-        return border, {k: v for k, v in files.items() if not k.startswith("replay-")}
+        boundary, files = before(run, recorded)
+        return boundary, {k: v for k, v in files.items() if not k.startswith("replay-")}
 
     keeping.files_of = files_of
     running.lacks_replays = lambda *_: False

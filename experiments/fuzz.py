@@ -31,7 +31,7 @@ from fuzz_cases import Headers, bad_texts, bad_words
 from rich.console import Console
 from rich.table import Table
 
-from rookery.algorithms.agents import assemble
+from rookery.algorithms.agents import build_agents
 from rookery.errors import RookeryError
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
@@ -103,7 +103,7 @@ def little_memory() -> Iterator[None]:
 def resolve(game: str, words: list[str], file: Path | None = None) -> None:
     """Take in a configuration as a command does, up to who plays."""
     entry, config = configure(game, words, file)
-    assemble(config, agents_of(entry, config))
+    build_agents(config, agents_of(entry, config))
 
 
 def fuzz_configurations(cases: int, seed: int, folder: Path) -> Found:

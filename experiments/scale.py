@@ -138,7 +138,7 @@ def update_cost(rounds: Rounds, agents: int, sizes: Sizes) -> float:
     playing and learning go on side by side.
     """
     updates = agents * sizes.updates
-    if isinstance(rounds.training.engine.now, Crew):
+    if isinstance(rounds.training.executor.now, Crew):
         rate = rounds.rate(sizes.rounds)
         settle(rounds)
         return 1.0 / rate / updates
@@ -148,8 +148,8 @@ def update_cost(rounds: Rounds, agents: int, sizes: Sizes) -> float:
 
 def settle(rounds: Rounds) -> None:
     """Wait until nobody works any more: processes go on to the round after the next."""
-    borders, last = rounds.training.borders, rounds.next().number
-    while not borders.wait_a_little(last + 1, PATIENCE):
+    schedule, last = rounds.training.schedule, rounds.next().number
+    while not schedule.wait_a_little(last + 1, PATIENCE):
         pass
 
 
@@ -179,7 +179,7 @@ def weigh(sizes: Sizes, agents: int) -> dict[str, Any]:
     rounds = start(sizes, agents, workers=min(WORKERS, agents))
     for _ in range(2 * AHEAD):  # until every replay is full
         rounds.next()
-    crew = rounds.training.engine.now
+    crew = rounds.training.executor.now
     assert isinstance(crew, Crew)
     every = {"main": os.getpid(), **crew.supervisor.processes()}
     taken = {role: own_bytes(pid) for role, pid in every.items()}

@@ -105,7 +105,7 @@ def compare(report: Report, many: str, middle: Times) -> None:
 def crew_times(training: Training, workers: int) -> Times:
     """Return how long it takes until every process of a crew waits to begin."""
     parts = training.parts
-    about: Any = (parts.brief, parts.members, parts.arena, parts.borders, workers)
+    about: Any = (parts.brief, parts.members, parts.arena, parts.schedule, workers)
     crew = Crew(*about, parts.tell)
     started = time.perf_counter()
     crew.start()

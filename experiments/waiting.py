@@ -21,8 +21,8 @@ from rich.console import Console
 
 from rookery.bench.measure import Report
 from rookery.cli.output import print_report
-from rookery.shm.block import Block, Plan
-from rookery.shm.counters import Words
+from rookery.shm.block import Block, BlockLayout
+from rookery.shm.counters import Counters
 
 PAUSE = 0.002
 """Seconds between wake-ups, so that the other is really asleep."""
@@ -34,8 +34,8 @@ GO, SENT, STOP = "go", "sent", 2**40
 class Way(ABC):
     """A way to wait for a word to grow."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    def __init__(self, counters: Counters) -> None:
+        self.counters = counters
 
     @abstractmethod
     def wait(self, at_least: int) -> None:
@@ -43,7 +43,7 @@ class Way(ABC):
 
     def tell(self, value: int) -> None:
         """Let the word grow, and wake who waits for it."""
-        self.words.store(GO, value)
+        self.counters.store(GO, value)
 
 
 class Futex(Way):
@@ -51,14 +51,14 @@ class Futex(Way):
 
     def wait(self, at_least: int) -> None:
         """Wait in the kernel, on the word."""
-        self.words.wait(GO, at_least, PATIENCE)
+        self.counters.wait(GO, at_least, PATIENCE)
 
 
 class Pipe(Way):
     """A byte for each change; it must be read, and may be lost with a killed reader."""
 
-    def __init__(self, words: Words) -> None:
-        super().__init__(words)
+    def __init__(self, counters: Counters) -> None:
+        super().__init__(counters)
         self._inside, self._outside = os.pipe()
 
     def wait(self, at_least: int) -> None:
@@ -67,15 +67,15 @@ class Pipe(Way):
 
     def tell(self, value: int) -> None:
         """Write the word, then a byte."""
-        self.words.note(GO, value)
+        self.counters.note(GO, value)
         os.write(self._outside, b".")
 
 
 class EventFd(Way):
     """A counter of the kernel; one descriptor for each pair that waits."""
 
-    def __init__(self, words: Words) -> None:
-        super().__init__(words)
+    def __init__(self, counters: Counters) -> None:
+        super().__init__(counters)
         self._descriptor = os.eventfd(0)
 
     def wait(self, at_least: int) -> None:
@@ -84,32 +84,32 @@ class EventFd(Way):
 
     def tell(self, value: int) -> None:
         """Write the word, then count."""
-        self.words.note(GO, value)
+        self.counters.note(GO, value)
         os.eventfd_write(self._descriptor, 1)
 
 
 class Sleep(Way):
     """Looks, sleeps, and looks again."""
 
-    def __init__(self, words: Words, seconds: float) -> None:
-        super().__init__(words)
+    def __init__(self, counters: Counters, seconds: float) -> None:
+        super().__init__(counters)
         self._seconds = seconds
 
     def wait(self, at_least: int) -> None:
         """Sleep once, if nothing has changed."""
-        if self.words.load(GO) < at_least:
+        if self.counters.load(GO) < at_least:
             time.sleep(self._seconds)
 
 
 def main() -> None:
     """Measure, and report."""
-    words = parse()
+    counters = parse()
     console, report = Console(), Report()
-    block = Block.create(Words.plan([GO, SENT]))
-    shared = Words(block)
+    block = Block.create(Counters.layout([GO, SENT]))
+    shared = Counters(block)
     for name, way in ways(shared).items():
         console.print(f"waiting: {name}")
-        measure(report, name, way, words.times, words.seconds)
+        measure(report, name, way, counters.times, counters.seconds)
     block.close()
     for name in [name for name in ways(shared) if name != "futex"]:
         for kind in ("median", "p99"):
@@ -117,8 +117,8 @@ def main() -> None:
             ours = report.figures[f"futex: wake-up, {kind}"]["value"]
             report.ratios[f"wake-up, {kind}: {name} / futex"] = theirs / ours
     print_report(console, report)
-    if words.out:
-        words.out.write_text(json.dumps(report.to_json(), indent=2) + "\n", "utf-8")
+    if counters.out:
+        counters.out.write_text(json.dumps(report.to_json(), indent=2) + "\n", "utf-8")
 
 
 def parse() -> argparse.Namespace:
@@ -130,22 +130,22 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def ways(words: Words) -> dict[str, Way]:
+def ways(counters: Counters) -> dict[str, Way]:
     """Return what is compared, by name."""
     return {
-        "futex": Futex(words),
-        "pipe": Pipe(words),
-        "eventfd": EventFd(words),
-        "sleeping 0.1 ms": Sleep(words, 0.0001),
-        "sleeping 1 ms": Sleep(words, 0.001),
+        "futex": Futex(counters),
+        "pipe": Pipe(counters),
+        "eventfd": EventFd(counters),
+        "sleeping 0.1 ms": Sleep(counters, 0.0001),
+        "sleeping 1 ms": Sleep(counters, 0.001),
     }
 
 
 def measure(report: Report, name: str, way: Way, times: int, seconds: float) -> None:
     """Wake another process many times, then let it wait for nothing."""
-    way.words.note(GO, 0)
+    way.counters.note(GO, 0)
     found = Block.create(
-        Plan({"late": ((times + 1,), np.int64), "spent": ((1,), np.int64)})
+        BlockLayout({"late": ((times + 1,), np.int64), "spent": ((1,), np.int64)})
     )
     child = os.fork()  # nothing here has threads, and descriptors come along
     if child == 0:
@@ -155,7 +155,7 @@ def measure(report: Report, name: str, way: Way, times: int, seconds: float) -> 
             os._exit(0)
     for number in range(1, times + 1):
         time.sleep(PAUSE)
-        way.words.note(SENT, time.monotonic_ns())
+        way.counters.note(SENT, time.monotonic_ns())
         way.tell(number)
     time.sleep(seconds)  # from here on it waits in vain
     way.tell(STOP)
@@ -172,11 +172,11 @@ def be_woken(way: Way, found: Block, times: int) -> None:
     """Be the process that waits: note how late it was woken, and what waiting cost."""
     late = found.arrays["late"]
     for number in range(1, times + 1):
-        while way.words.load(GO) < number:
+        while way.counters.load(GO) < number:
             way.wait(number)
-        late[number] = time.monotonic_ns() - way.words.load(SENT)
+        late[number] = time.monotonic_ns() - way.counters.load(SENT)
     before = time.process_time_ns()
-    while way.words.load(GO) < STOP:
+    while way.counters.load(GO) < STOP:
         way.wait(STOP)
     found.arrays["spent"][0] = time.process_time_ns() - before
 

@@ -63,7 +63,7 @@ def resume(
     """
     opened = Run(run, game, algorithm)
     _ = opened.members  # all mistakes are told before the start
-    words = [f"probe.code={probe}"] if probe is not None else []
-    config = resumed_config(opened, words)
+    overrides = [f"probe.code={probe}"] if probe is not None else []
+    config = resumed_config(opened, overrides)
     Session(opened.entry, config, opened.path, resume=True).run(show)
     return opened

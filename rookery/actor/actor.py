@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from rookery.actor.metrics import Tally
-from rookery.actor.policies import Cast, exploration_of
-from rookery.actor.recovery import Interrupted, can_go_back
-from rookery.actor.state import Life, snapshot_of
+from rookery.actor.metrics import RoundMetrics
+from rookery.actor.policies import PolicyRunner, exploration_of
+from rookery.actor.recovery import InterruptedGame, can_go_back
+from rookery.actor.state import ActorState, snapshot_of
 from rookery.actor.weights import Weights
 from rookery.algorithms.agents import Member
-from rookery.games.base import Game, Observation, Outcome
+from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.protocol.arena import COMMIT, Arena, first_row
 from rookery.replay.buffer import ReplayWriter, check_whole
-from rookery.shm.heartbeat import Status
+from rookery.shm.heartbeat import Heartbeat
 from rookery.specs import Array, under
 
 RENEW_TURNS = 8
@@ -70,20 +70,20 @@ class Actor:
         members: Sequence[Member],
         players: Mapping[int, Player],
         arena: Arena,
-        cast: Cast,
+        policies: PolicyRunner,
         turns_per_round: int,
-        status: Status | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._game, self._members, self._players = game, members, players
-        self._arena, self._cast = arena, cast
+        self._arena, self._policies = arena, policies
         self._turns = turns_per_round
-        self._status = status or Status()
+        self._heartbeat = heartbeat or Heartbeat()
         self._numbers = [member.plan.number for member in members]
         self._writers = {
             member.plan.number: ReplayWriter(arena.rows(member.id)) for member in members
         }
         self._rows = {number: writer.rows for number, writer in self._writers.items()}
-        self.life = Life(members, game)
+        self.state = ActorState(members, game)
         self._versions: dict[int, int] = {}
         self._committed = 0
         """Turns that were committed before this actor started."""
@@ -93,9 +93,9 @@ class Actor:
     def begin(self) -> int:
         """Go on from the newest snapshot, or leave the first; return its border."""
         snapshots = self._arena.snapshots()
-        self._committed = self._arena.words.load(COMMIT)
+        self._committed = self._arena.counters.load(COMMIT)
         if snapshots.version < 0:
-            snapshots.publish(0, snapshot_of(self._game, self.life, self._players))
+            snapshots.publish(0, snapshot_of(self._game, self.state, self._players))
         else:
             self._restore(snapshots.read(snapshots.version))
             self._check_rows()
@@ -114,108 +114,108 @@ class Actor:
         started = time.perf_counter()
         self._game.begin_round(number)
         self._versions = dict(weights.versions)
-        self._cast.begin_round(number, weights.arrays)
-        tally = Tally(self._members, number)
+        self._policies.begin_round(number, weights.arrays)
+        metrics = RoundMetrics(self._members, number)
         played = Played(interrupted=self._was_interrupted)
         self._was_interrupted = False
         for turn in range(self._turns):
             if renew is not None and turn % RENEW_TURNS == 0:
                 self._renew(renew())
-            tally.versions(self._versions)
-            played.episodes += self._play_turn(tally)
+            metrics.add_versions(self._versions)
+            played.episodes += self._play_turn(metrics)
         self._hash_rows()
-        played.metrics = tally.metrics(self._members, self.life.steps)
+        played.metrics = metrics.summary(self._members, self.state.steps)
         played.seconds = time.perf_counter() - started
         self._arena.actor_reports().write(number, played.to_json())
-        snapshot = snapshot_of(self._game, self.life, self._players)
+        snapshot = snapshot_of(self._game, self.state, self._players)
         self._arena.snapshots().publish(number, snapshot)
         return played
 
     def _renew(self, weights: Weights) -> None:
         self._versions |= weights.versions
-        self._cast.renew(weights.arrays)
+        self._policies.renew(weights.arrays)
 
-    def _play_turn(self, tally: Tally) -> list[Episode]:
-        self._status.beat()
+    def _play_turn(self, metrics: RoundMetrics) -> list[Episode]:
+        self._heartbeat.beat()
         for phase in self._game.begin_turn():
             seen = self._game.observe(phase)
             if self._is_new:
                 self._write_seen(phase, seen)
-            actions = self._choose(phase, seen, tally)
+            actions = self._choose(phase, seen, metrics)
             self._game.act(phase, actions)
         outcome = self._game.end_turn()
         if self._is_new:
             self._commit(outcome)
-        self.life.turn += 1
-        starting, ended = self.life.episodes.add(outcome)
+        self.state.turn += 1
+        starting, ended = self.state.episodes.add(outcome)
         if np.count_nonzero(starting):
-            self.life.forget(starting)
+            self.state.forget(starting)
             for player in self._players.values():
                 player.forget(starting)
-        tally.get(outcome.rewards)
+        metrics.add_rewards(outcome.rewards)
         return ended
 
     @property
     def _is_new(self) -> bool:
         """Whether the turn at hand is not one that is only repeated."""
-        return self.life.turn >= self._committed
+        return self.state.turn >= self._committed
 
     def _commit(self, outcome: Outcome) -> None:
         """Finish every agent's row of this turn, and commit them as one."""
         for i in self._numbers:
             columns = (outcome.rewards, outcome.terminated, outcome.truncated)
-            self._writers[i].get(self.life.turn, *(column[:, i] for column in columns))
-        self._arena.words.store(COMMIT, self.life.turn + 1)
+            self._writers[i].write_outcome(self.state.turn, *(column[:, i] for column in columns))
+        self._arena.counters.store(COMMIT, self.state.turn + 1)
 
-    def _write_seen(self, phase: Sequence[int], seen: Observation) -> None:
+    def _write_seen(self, phase: Sequence[int], seen: Observations) -> None:
         for place, i in enumerate(phase):
-            self._writers[i].see(
-                self.life.turn,
+            self._writers[i].write_observation(
+                self.state.turn,
                 seen.parts[place],
                 seen.active[place],
                 seen.legal[place],
-                self.life.episodes.age,
-                self.life.hidden.get(i),
+                self.state.episodes.age,
+                self.state.hidden.get(i),
             )
 
-    def _choose(self, phase: Sequence[int], seen: Observation, tally: Tally) -> Array:
+    def _choose(self, phase: Sequence[int], seen: Observations, metrics: RoundMetrics) -> Array:
         """Let everybody in a phase choose, and write what they did."""
         actions = np.zeros((self._game.worlds, len(phase)), np.int64)
         legal = {i: seen.legal[place] for place, i in enumerate(phase)}
-        acted = self._cast.act(phase, self._rows, legal, self.life.turn, self._exploration)
+        acted = self._policies.act(phase, self._rows, legal, self.state.turn, self._exploration)
         for place, i in enumerate(phase):
             active = seen.active[place]
             if i in self._players:
-                sight = Sight(seen.parts[place], active, seen.legal[place])
-                chosen = self._players[i].act(sight, self.life.turn)
-                chances: Array | float = 1.0
+                observation = Observation(seen.parts[place], active, seen.legal[place])
+                chosen = self._players[i].act(observation, self.state.turn)
+                probabilities: Array | float = 1.0
             else:
-                chosen, chances = acted[i].actions, acted[i].probabilities
-                tally.act(i, acted[i].values, acted[i].entropies, active)
+                chosen, probabilities = acted[i].actions, acted[i].probabilities
+                metrics.add_choice(i, acted[i].values, acted[i].entropies, active)
                 if (hidden := acted[i].hidden) is not None:
-                    self.life.carry(i, hidden, active)
-            actions[:, place] = self._act(i, np.where(active, chosen, 0), chances)
-            self.life.steps[i] += np.count_nonzero(active)
+                    self.state.carry(i, hidden, active)
+            actions[:, place] = self._act(i, np.where(active, chosen, 0), probabilities)
+            self.state.steps[i] += np.count_nonzero(active)
         return actions
 
-    def _act(self, i: int, actions: Array, chances: Array | float) -> Array:
+    def _act(self, i: int, actions: Array, probabilities: Array | float) -> Array:
         """Write what an agent does; in a turn that is repeated, it does what it did."""
         if not self._is_new:
-            return self._rows[i].columns["action"][self.life.turn % self._rows[i].slots]
-        self._writers[i].act(self.life.turn, actions, chances, self._versions.get(i, 0))
+            return self._rows[i].columns["action"][self.state.turn % self._rows[i].slots]
+        self._writers[i].write_action(self.state.turn, actions, probabilities, self._versions.get(i, 0))
         return actions
 
     def _exploration(self, number: int) -> float:
         member = self._members[number]
-        return exploration_of(member, int(self.life.steps[number]))
+        return exploration_of(member, int(self.state.steps[number]))
 
     def _hash_rows(self) -> None:
         """Take the round's rows into every agent's row hash."""
         for place, i in enumerate(self._numbers):
-            chain = hashlib.sha256(self.life.hashes[place].tobytes())
-            for turn in range(self.life.turn - self._turns, self.life.turn):
+            chain = hashlib.sha256(self.state.hashes[place].tobytes())
+            for turn in range(self.state.turn - self._turns, self.state.turn):
                 chain.update(self._rows[i].bytes_of(turn).data)
-            self.life.hashes[place] = np.frombuffer(chain.digest(), np.uint8)
+            self.state.hashes[place] = np.frombuffer(chain.digest(), np.uint8)
 
     def _check_rows(self) -> None:
         """See that the rows to be repeated, and frames before them, are what was written.
@@ -224,14 +224,14 @@ class Actor:
             DamagedRow: if not. Learners look at all rows, but only after the round.
         """
         for member, i in zip(self._members, self._numbers, strict=True):
-            oldest_frame = self.life.turn - member.plan.settings.frames + 1
-            first = max(self._arena.words.load(first_row(member.id)), oldest_frame)
+            oldest_frame = self.state.turn - member.plan.settings.frames + 1
+            first = max(self._arena.counters.load(first_row(member.id)), oldest_frame)
             turns = range(first, self._committed)
-            check_whole(member.id, self._rows[i], turns, self._status.beat)
+            check_whole(member.id, self._rows[i], turns, self._heartbeat.beat)
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
         """Go back to where a snapshot was taken."""
-        self.life.restore(under("life/", arrays))
+        self.state.restore(under("life/", arrays))
         for i, player in self._players.items():
             for name, array in under(f"player {i}/", arrays).items():
                 player.memory[name][...] = array
@@ -242,7 +242,7 @@ class Actor:
         if can_go_back(self._game, arrays):
             self._game.restore(arrays)
         elif self._committed > 0:
-            turns = range(self.life.turn, self._committed)
+            turns = range(self.state.turn, self._committed)
             rows = [self._rows[i] for i in self._numbers]
-            self._game = Interrupted(self._game, rows, turns, self.life.episodes)
+            self._game = InterruptedGame(self._game, rows, turns, self.state.episodes)
             self._was_interrupted = True

@@ -11,7 +11,7 @@ from rookery.algorithms.agents import Member
 from rookery.specs import Array
 
 
-class Tally:
+class RoundMetrics:
     """Adds up what agents did and got in a round."""
 
     def __init__(self, members: Sequence[Member], number: int) -> None:
@@ -21,22 +21,22 @@ class Tally:
         self._entropies: list[list[Array]] = [[] for _ in members]
         self._rewards: list[Array] = []
 
-    def act(self, number: int, values: Array, entropies: Array, active: Array) -> None:
+    def add_choice(self, number: int, values: Array, entropies: Array, active: Array) -> None:
         """Take in what one agent expected, and how undecided it was."""
         self._values[number].append(values[active])
         self._entropies[number].append(entropies[active])
 
-    def versions(self, versions: Mapping[int, int]) -> None:
+    def add_versions(self, versions: Mapping[int, int]) -> None:
         """Take in how old each agent's weights are in a turn."""
         self._turns += 1
         for agent, version in versions.items():
             self._lag[agent] += self._number - version
 
-    def get(self, rewards: Array) -> None:
+    def add_rewards(self, rewards: Array) -> None:
         """Take in a turn's rewards, (worlds, agents)."""
         self._rewards.append(rewards.copy())
 
-    def metrics(
+    def summary(
         self, members: Sequence[Member], steps: Array
     ) -> dict[str, dict[str, float]]:
         """Return each agent's figures; rewards are per turn and world."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.algorithms.agents import Member
-from rookery.algorithms.base import Moment, Policy, Rule
+from rookery.algorithms.base import PolicyInput, Policy, Learner
 from rookery.algorithms.torch_setup import standard_state
 from rookery.replay.rows import Rows, hidden_at, stack
 from rookery.rng import Purpose, Stream
@@ -23,7 +23,7 @@ AHEAD = 64
 
 
 @dataclass
-class Acted:
+class AgentOutput:
     """What one agent did in all worlds; arrays are (worlds,)."""
 
     actions: Array
@@ -34,7 +34,7 @@ class Acted:
     """(worlds, numbers): what a recurrent agent carries on."""
 
 
-class Cast:
+class PolicyRunner:
     """The acting side of all learning and frozen agents of a company."""
 
     def __init__(self, groups: Sequence[Sequence[Member]], seed: int, worlds: int) -> None:
@@ -65,9 +65,9 @@ class Cast:
         legal: Mapping[int, Array | None],
         turn: int,
         exploration: Callable[[int], float],
-    ) -> dict[int, Acted]:
+    ) -> dict[int, AgentOutput]:
         """Choose for some agents, in as few passes as possible."""
-        found: dict[int, Acted] = {}
+        found: dict[int, AgentOutput] = {}
         for group in self._groups:
             chosen = tuple(m.plan.number for m in group if m.plan.number in agents)
             if chosen:
@@ -81,7 +81,7 @@ class Cast:
         legal: Mapping[int, Array | None],
         turn: int,
         exploration: Callable[[int], float],
-    ) -> dict[int, Acted]:
+    ) -> dict[int, AgentOutput]:
         turns = np.full(len(self._worlds), turn)
         frames = self._members[agents[0]].plan.settings.frames
         seen = [
@@ -91,7 +91,7 @@ class Cast:
             }
             for i in agents
         ]
-        moment = Moment(
+        moment = PolicyInput(
             seen,
             [legal[i] for i in agents],
             self._draws(agents, turn),
@@ -103,7 +103,7 @@ class Cast:
         columns = [choice.actions, choice.probabilities, choice.values, choice.entropies]
         if choice.hidden is not None:
             columns.append(choice.hidden)
-        return {i: Acted(*own) for i, *own in zip(agents, *columns, strict=True)}
+        return {i: AgentOutput(*own) for i, *own in zip(agents, *columns, strict=True)}
 
     def _draws(self, agents: tuple[int, ...], turn: int) -> Array:
         """Return (agents, worlds, 2) numbers, keyed by agent, world and turn.
@@ -139,5 +139,5 @@ class Cast:
 
 def exploration_of(member: Member, steps: int) -> float:
     """Return an agent's chance of a random action after so many of its own steps."""
-    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    rule = member.algorithm.rule if member.algorithm is not None else Learner
     return rule.exploration(member.plan.settings, steps)

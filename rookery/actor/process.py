@@ -6,65 +6,65 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.actor.actor import Actor
-from rookery.actor.evaluations import Matches
-from rookery.actor.policies import Cast
-from rookery.actor.weights import Published
-from rookery.algorithms.agents import Member, assemble, learning_ids
+from rookery.actor.evaluations import Evaluations
+from rookery.actor.policies import PolicyRunner
+from rookery.actor.weights import PublishedWeights
+from rookery.algorithms.agents import Member, build_agents, learning_ids
 from rookery.algorithms.torch_setup import use_one_thread
 from rookery.config.run import Config
 from rookery.evaluation.play import find_player
 from rookery.games.base import Game
-from rookery.games.guard import Guarded
+from rookery.games.guard import GuardedGame
 from rookery.games.players import Player
 from rookery.games.registry import Entry, find
 from rookery.protocol.arena import Arena
-from rookery.protocol.process_spec import Brief, game_name
-from rookery.protocol.schedule import Borders
+from rookery.protocol.process_spec import ProcessSpec, game_name
+from rookery.protocol.schedule import RoundSchedule
 from rookery.protocol.timing import time_protocol
 from rookery.rng import Purpose, Stream
-from rookery.shm.heartbeat import Status
+from rookery.shm.heartbeat import Heartbeat
 
 
-class Stage:
+class ActorProcess:
     """One game, its players, and the actor who plays it round by round."""
 
     def __init__(
         self,
         entry: Entry,
-        brief: Brief,
+        process_spec: ProcessSpec,
         members: Sequence[Member],
         arena: Arena,
-        borders: Borders,
-        status: Status | None = None,
+        schedule: RoundSchedule,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
-        config = brief.config
+        config = process_spec.config
         self.game = build_game(entry, config)
         players = seat_scripted(entry, self.game, members, config.seed)
-        groups = [[members[i] for i in group] for group in brief.groups]
-        self.cast = Cast(groups, config.seed, config.worlds)
+        groups = [[members[i] for i in group] for group in process_spec.groups]
+        self.policies = PolicyRunner(groups, config.seed, config.worlds)
         self.actor = Actor(
             self.game,
             members,
             players,
             arena,
-            self.cast,
+            self.policies,
             config.turns_per_round,
-            status,
+            heartbeat,
         )
-        self._published = Published(arena, members)
+        self._published = PublishedWeights(arena, members)
         self._exact, self._rounds = config.schedule != "async", config.rounds
-        self._borders, self._status = borders, status or Status()
-        self._matches = Matches(
-            entry, brief, members, arena, self._published, self._status.beat
+        self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
+        self._matches = Evaluations(
+            entry, process_spec, members, arena, self._published, self._heartbeat.beat
         )
 
     def play_round(self, number: int) -> None:
         """Play a round as soon as it may be; matches of the border before come first."""
-        self._borders.await_playing(number)
+        self._schedule.await_playing(number)
         if self._matches.are_due(number - 1):
-            self._borders.await_end(number - 1)
-            self._matches.play(number - 1, self.actor.life.steps)
-        with self._status.spending("work"):
+            self._schedule.await_end(number - 1)
+            self._matches.play(number - 1, self.actor.state.steps)
+        with self._heartbeat.spending("work"):
             if self._exact:
                 self.actor.play_round(number, self._published.exact(number - 1))
             else:
@@ -74,18 +74,18 @@ class Stage:
     def finish(self) -> None:
         """Play the matches of the last border."""
         if self._matches.are_due(self._rounds):
-            self._borders.await_end(self._rounds)
-            self._matches.play(self._rounds, self.actor.life.steps)
+            self._schedule.await_end(self._rounds)
+            self._matches.play(self._rounds, self.actor.state.steps)
 
     def close(self) -> None:
         """Let go of the game."""
         self.game.close()
 
 
-def build_game(entry: Entry, config: Config) -> Guarded:
+def build_game(entry: Entry, config: Config) -> GuardedGame:
     """Return the game of a run."""
     built = entry.build(config.game.settings, config.worlds, config.seed)
-    return Guarded(built, entry.name)
+    return GuardedGame(built, entry.name)
 
 
 def seat_scripted(
@@ -106,15 +106,15 @@ def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
     """Be the actor: play all rounds that are left."""
     use_one_thread()
     entry = find(game_name(data))
-    arena, brief = Arena.attach(memory), Brief.from_json(data, entry.settings)
-    members = assemble(brief.config, brief.agents)
-    status = Status(arena.words, brief.role)
-    if brief.timed:
-        time_protocol(status)
-    borders = Borders(brief.config, arena.words, learning_ids(members), status)
-    stage = Stage(entry, brief, members, arena, borders, status)
-    status.beat()
-    borders.await_begin(brief.generation)
-    for number in range(stage.actor.begin() + 1, brief.config.rounds + 1):
+    arena, process_spec = Arena.attach(memory), ProcessSpec.from_json(data, entry.settings)
+    members = build_agents(process_spec.config, process_spec.agents)
+    heartbeat = Heartbeat(arena.counters, process_spec.role)
+    if process_spec.timed:
+        time_protocol(heartbeat)
+    schedule = RoundSchedule(process_spec.config, arena.counters, learning_ids(members), heartbeat)
+    stage = ActorProcess(entry, process_spec, members, arena, schedule, heartbeat)
+    heartbeat.beat()
+    schedule.await_begin(process_spec.generation)
+    for number in range(stage.actor.begin() + 1, process_spec.config.rounds + 1):
         stage.play_round(number)
     stage.finish()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.games.base import Game, Observations, Outcome, Phases
 from rookery.games.episodes import Episodes
 from rookery.replay.rows import PART, Rows
 from rookery.specs import Array, under
@@ -26,7 +26,7 @@ def can_go_back(game: Game, arrays: Mapping[str, Array]) -> bool:
     return game.can_snapshot and bool(np.all(arrays.get("exact", True)))
 
 
-class Interrupted(Game):
+class InterruptedGame(Game):
     """Rows that were committed, two turns that close what was open, and a new game."""
 
     def __init__(
@@ -69,14 +69,14 @@ class Interrupted(Game):
         """Begin a turn; those that are only read have one phase."""
         return self.game.begin_turn() if self._is_on else self._phases
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Return what was seen; in the turns that close, the last of it once more."""
         if self._is_on:
             return self.game.observe(agents)
         turn = min(self._turn, self._committed - 1)
         is_old = self._turn < self._committed
         found = [self._row(agent, turn) for agent in agents]
-        return Observation(
+        return Observations(
             [under(PART, row) for row in found],
             [row["active"] & is_old for row in found],
             [row.get("legal") for row in found],

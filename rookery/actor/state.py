@@ -15,7 +15,7 @@ from rookery.specs import Array, under
 HASH_BYTES = 32
 
 
-class Life:
+class ActorState:
     """What the actor itself must remember: turns, episodes, hidden states, hashes."""
 
     def __init__(self, members: Sequence[Member], game: Game) -> None:
@@ -55,9 +55,9 @@ class Life:
         self.episodes.restore(under("episodes/", arrays))
 
 
-def snapshot_of(game: Game, life: Life, players: Mapping[int, Player]) -> dict[str, Array]:
+def snapshot_of(game: Game, state: ActorState, players: Mapping[int, Player]) -> dict[str, Array]:
     """Return everything needed to play on from here, as named arrays."""
-    arrays = {f"life/{name}": array for name, array in life.state().items()}
+    arrays = {f"life/{name}": array for name, array in state.state().items()}
     for i, player in players.items():
         arrays |= {f"player {i}/{name}": array for name, array in player.memory.items()}
     if game.can_snapshot:

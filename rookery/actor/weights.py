@@ -24,7 +24,7 @@ class Weights:
     versions: dict[int, int] = field(default_factory=dict)
 
 
-class Published:
+class PublishedWeights:
     """The weights of all agents that act with some."""
 
     def __init__(self, arena: Arena, members: Sequence[Member]) -> None:

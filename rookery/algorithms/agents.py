@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.base import WEIGHTS, AgentPlan, Algorithm, Rule
+from rookery.algorithms.base import WEIGHTS, AgentPlan, Algorithm, Learner
 from rookery.algorithms.registry import find_algorithm
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
@@ -66,7 +66,7 @@ class Member:
         )
 
 
-def assemble(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
+def build_agents(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
     """Return every agent with its settings, in the game's order."""
     config.check_agents([spec.id for spec in agents])
     return [_member(config, i, spec) for i, spec in enumerate(agents)]
@@ -115,7 +115,7 @@ def groups_of(members: Sequence[Member]) -> list[list[Member]]:
     return list(found.values())
 
 
-def check_company(members: Sequence[Member], worlds: int = 1) -> None:
+def check_agents(members: Sequence[Member], worlds: int = 1) -> None:
     """Refuse a company in which nobody could ever learn what it is asked to."""
     problems = []
     for member in members:
@@ -135,7 +135,7 @@ def _too_small(member: Member, worlds: int) -> str:
     In every world the newest `n_step` rows of a window open steps that are yet to close.
     """
     settings, replay = member.plan.settings, member.plan.settings.replay
-    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    rule = member.algorithm.rule if member.algorithm is not None else Learner
     n_step, needed = rule.n_step(settings), max(replay.warmup, settings.batch_size)
     most = max(0, -(-replay.capacity // worlds) - n_step) * worlds
     if rule.on_policy or most >= needed:
@@ -160,5 +160,5 @@ def weight_shapes(member: Member) -> dict[str, Any]:
 
 def capacity_of(member: Member, turns_per_round: int, worlds: int) -> int:
     """Return how many rows an agent learns from."""
-    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    rule = member.algorithm.rule if member.algorithm is not None else Learner
     return rule.window_rows(member.plan.settings, worlds, turns_per_round)

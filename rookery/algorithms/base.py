@@ -55,7 +55,7 @@ def seen_bytes(plan: AgentPlan) -> int:
 
 
 @dataclass
-class Moment:
+class PolicyInput:
     """What a group sees at its moment to act."""
 
     seen: Sequence[Mapping[str, Array]]
@@ -71,7 +71,7 @@ class Moment:
 
 
 @dataclass
-class Choice:
+class PolicyOutput:
     """What a group does."""
 
     actions: Array
@@ -102,11 +102,11 @@ class Policy(ABC):
         """
 
     @abstractmethod
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose for all agents and worlds in one pass."""
 
 
-class Rule(ABC):
+class Learner(ABC):
     """How a group learns."""
 
     on_policy: ClassVar[bool] = False
@@ -220,6 +220,6 @@ class Algorithm:
 
     name: str
     policy: type[Policy]
-    rule: type[Rule]
+    rule: type[Learner]
     stackable: bool = True
     """Whether agents can be one computation; a user's own never is."""

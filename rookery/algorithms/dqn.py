@@ -17,7 +17,7 @@ from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.nets.layers import Linear, linear, padded
-from rookery.algorithms.q_learning import GreedyPolicy, GreedyRule, ValueNetwork, Weights
+from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork, Weights
 from rookery.algorithms.value_based import Losses
 from rookery.config.agent import AgentSettings, ValueParts
 from rookery.replay.buffer import Batch
@@ -54,7 +54,7 @@ class DqnNetwork(ValueNetwork):
         return (self.outputs(weights, inputs) * self.shares(actions)).sum(dim=2)
 
 
-class DqnPolicy(GreedyPolicy):
+class DqnPolicy(EpsilonGreedyPolicy):
     """Acts by the value of each action."""
 
     network: DqnNetwork
@@ -80,7 +80,7 @@ class DqnPolicy(GreedyPolicy):
         return self.network.values(self._weights, inputs)
 
 
-class DqnRule(GreedyRule):
+class DqnLearner(QLearner):
     """Learns values from drawn batches of steps."""
 
     network_type = DqnNetwork
@@ -126,4 +126,4 @@ class DqnRule(GreedyRule):
         return losses.masked(likes, legal).argmax(dim=2)
 
 
-DQN = Algorithm("dqn", DqnPolicy, DqnRule)
+DQN = Algorithm("dqn", DqnPolicy, DqnLearner)

@@ -17,13 +17,13 @@ from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.iqn_acting import IqnPass, folded
 from rookery.algorithms.iqn_network import IqnNetwork, midpoints
-from rookery.algorithms.q_learning import GreedyPolicy, GreedyRule, Weights
+from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, Weights
 from rookery.algorithms.value_based import Losses
 from rookery.replay.buffer import Batch
 from rookery.specs import Array
 
 
-class IqnPolicy(GreedyPolicy):
+class IqnPolicy(EpsilonGreedyPolicy):
     """Acts by the mean of each action's quantiles."""
 
     network: IqnNetwork
@@ -47,7 +47,7 @@ class IqnPolicy(GreedyPolicy):
         return self._pass.values(self._weights, self._embedded, seen)
 
 
-class IqnRule(GreedyRule):
+class IqnLearner(QLearner):
     """Learns quantiles of the return from drawn batches of steps."""
 
     network_type = IqnNetwork
@@ -137,4 +137,4 @@ def _of_action(values: Tensor, actions: Tensor) -> Tensor:
     return losses.pick(values, actions.unsqueeze(2).expand(values.shape[:3]))
 
 
-IQN = Algorithm("iqn", IqnPolicy, IqnRule)
+IQN = Algorithm("iqn", IqnPolicy, IqnLearner)

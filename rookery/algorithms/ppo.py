@@ -20,7 +20,7 @@ from rookery.algorithms.base import (
     AgentPlan,
     Algorithm,
     Metrics,
-    Rule,
+    Learner,
     Shapes,
     State,
     seen_bytes,
@@ -41,7 +41,7 @@ FOUND_BYTES = 256
 """What is known of a step, and what finding the one after it takes."""
 
 
-class PpoRule(Rule):
+class PpoLearner(Learner):
     """Goes over the steps of the newest round a few times."""
 
     on_policy = True
@@ -143,7 +143,7 @@ class PpoRule(Rule):
         log = RoundLog(len(readers))
         ready = np.array([len(found) > 0 for found in steps]) & self.group.going
         if ready.any():
-            places = (readers[0].border - first) * readers[0].worlds
+            places = (readers[0].boundary - first) * readers[0].worlds
             experience = self._experience(readers, steps, places)
             for minibatch in self.minibatches(experience, readers, steps, number):
                 self.beat()
@@ -151,7 +151,7 @@ class PpoRule(Rule):
         self.group.check_padding()
         found = log.metrics(readers, self.group.counters[:, STOPPED] > 0)
         for one, reader in zip(found, readers, strict=True):
-            one[LEFT_OUT] = reader.left_behind(reader.border - first)
+            one[LEFT_OUT] = reader.left_behind(reader.boundary - first)
         return found
 
     def _experience(
@@ -237,8 +237,8 @@ class PpoRule(Rule):
         logs = torch.log_softmax(losses.masked(logits, part.legal), dim=2)
         share = part.weights / part.weights.sum(dim=1, keepdim=True).clamp(min=1.0)
         policy = self.policy_loss(losses.pick(logs, part.actions), part)
-        chances = torch.where(logs > losses.FAR_BELOW / 2, logs.exp() * logs, 0.0)
-        bonus = settings.entropy * chances.sum(dim=2)
+        probabilities = torch.where(logs > losses.FAR_BELOW / 2, logs.exp() * logs, 0.0)
+        bonus = settings.entropy * probabilities.sum(dim=2)
         errors = part.targets - values
         each = policy + bonus + settings.value * errors.square()
         used = share * share.shape[1]  # unused places count for nothing in means
@@ -249,4 +249,4 @@ class PpoRule(Rule):
         )
 
 
-PPO = Algorithm("ppo", PpoPolicy, PpoRule)
+PPO = Algorithm("ppo", PpoPolicy, PpoLearner)

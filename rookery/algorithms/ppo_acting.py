@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy
+from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.exploration import draw, log
 from rookery.algorithms.common.group import Inputs
@@ -73,20 +73,20 @@ class PpoPolicy(Policy):
         return self.network(self.weights, inputs)
 
     @torch.no_grad()
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Draw by the cumulative probabilities; greedy where exploration is 0."""
         worlds = moment.draws.shape[1]
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.plans), worlds)
         logits, values = self.outputs(self._inputs.fill(moment.seen))
         legal = _stacked_legal(moment.legal, logits.shape)
-        chances = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
-        drawn = draw(chances, moment.draws[..., 0])
+        probabilities = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
+        drawn = draw(probabilities, moment.draws[..., 0])
         greedy = moment.exploration[:, None] == 0
-        actions = np.where(greedy, chances.argmax(axis=2), drawn)
-        picked = np.take_along_axis(chances, actions[..., None], axis=2)[..., 0]
-        entropies = -(chances * log(chances)).sum(axis=2)
-        return Choice(actions, picked, values.numpy(), entropies)
+        actions = np.where(greedy, probabilities.argmax(axis=2), drawn)
+        picked = np.take_along_axis(probabilities, actions[..., None], axis=2)[..., 0]
+        entropies = -(probabilities * log(probabilities)).sum(axis=2)
+        return PolicyOutput(actions, picked, values.numpy(), entropies)
 
 
 def _stacked_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tensor | None:

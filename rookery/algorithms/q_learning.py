@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy
+from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Given, Place, Places
 from rookery.algorithms.common.exploration import explore, temperatures_of
@@ -24,7 +24,7 @@ from rookery.algorithms.common.retrace import PathColumns, lay_out_paths, paths_
 from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.nets.encoder import Encoder
 from rookery.algorithms.nets.layers import Linear, Noise, Parameters, padded, shaken
-from rookery.algorithms.value_based import ValueRule
+from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.config.agent import AgentSettings, ValueParts
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.rng import Purpose, Stream
@@ -103,7 +103,7 @@ class ValueNetwork(ABC):
         return shares.scatter_(-1, actions.unsqueeze(-1), self._own)
 
 
-class GreedyPolicy(Policy):
+class EpsilonGreedyPolicy(Policy):
     """Acts by the highest value, or by chance any legal action."""
 
     network: ValueNetwork
@@ -136,17 +136,17 @@ class GreedyPolicy(Policy):
         """Return the values of actions, (agents, worlds, actions)."""
 
     @torch.no_grad()
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose the best action, or by chance a random one."""
         worlds = moment.draws.shape[1]
         values = self.values(moment.seen, worlds)
         temperatures = temperatures_of(self.plans, moment.exploration)
         done = explore(values, moment, temperatures)
         expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
-        return Choice(done.actions, done.probabilities, expected, done.entropies)
+        return PolicyOutput(done.actions, done.probabilities, expected, done.entropies)
 
 
-class GreedyRule(ValueRule):
+class QLearner(ValueBasedLearner):
     """Learns values of actions with a network, a target network, and noise in both."""
 
     network_type: ClassVar[type[ValueNetwork]]

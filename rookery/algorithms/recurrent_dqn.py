@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm, Choice, Metrics, Moment
+from rookery.algorithms.base import AgentPlan, Algorithm, PolicyOutput, Metrics, PolicyInput
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Given, Place
 from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.dqn import DqnNetwork, DqnPolicy
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.nets.layers import Linear, linear
-from rookery.algorithms.q_learning import GreedyRule, Weights
+from rookery.algorithms.q_learning import QLearner, Weights
 from rookery.algorithms.value_based import Losses
 from rookery.config.agent import AgentSettings
 from rookery.replay.buffer import Batch, ReplayReader
@@ -79,7 +79,7 @@ class RecurrentDqnPolicy(DqnPolicy):
     network: RecurrentDqnNetwork
     network_type = RecurrentDqnNetwork
 
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose the best action, or by chance a random one."""
         self._hidden = torch.from_numpy(np.stack(moment.hidden))
         return replace(super().act(moment), hidden=self._hidden.numpy())
@@ -101,7 +101,7 @@ class SequenceColumns(Columns):
     trained: Tensor
 
 
-class RecurrentDqnRule(GreedyRule):
+class RecurrentDqnLearner(QLearner):
     """Learns values from drawn sequences of rows."""
 
     network_type = RecurrentDqnNetwork
@@ -235,4 +235,4 @@ def _over_sequences(
     return Losses(whole, sizes, (values * trained).sum(dim=2) / each, counts > 0)
 
 
-RECURRENT_DQN = Algorithm("recurrent_dqn", RecurrentDqnPolicy, RecurrentDqnRule)
+RECURRENT_DQN = Algorithm("recurrent_dqn", RecurrentDqnPolicy, RecurrentDqnLearner)

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm, Choice, Moment
+from rookery.algorithms.base import AgentPlan, Algorithm, PolicyOutput, PolicyInput
 from rookery.algorithms.common.rollout import Experience, Minibatch
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.nets.layers import Linear, Parameters
-from rookery.algorithms.ppo import PpoRule
+from rookery.algorithms.ppo import PpoLearner
 from rookery.algorithms.ppo_acting import PpoNetwork, PpoPolicy
 from rookery.config.agent import AgentSettings
 from rookery.replay.buffer import ReplayReader
@@ -67,7 +67,7 @@ class RecurrentPpoPolicy(PpoPolicy):
     network_type = RecurrentPpoNetwork
     network: RecurrentPpoNetwork
 
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Draw by the cumulative probabilities; greedy where exploration is 0."""
         self._hidden = torch.from_numpy(np.stack(moment.hidden))
         return replace(super().act(moment), hidden=self._hidden.numpy())
@@ -88,7 +88,7 @@ class SequenceMinibatch(Minibatch):
     """(agents, sequences, rows): 0 where an episode starts."""
 
 
-class RecurrentPpoRule(PpoRule):
+class RecurrentPpoLearner(PpoLearner):
     """Goes over the sequences of the newest round a few times."""
 
     network_type = RecurrentPpoNetwork
@@ -167,4 +167,4 @@ def _minibatch(experience: Experience, chain: Chain, chosen: Array) -> SequenceM
     )
 
 
-RECURRENT_PPO = Algorithm("recurrent_ppo", RecurrentPpoPolicy, RecurrentPpoRule)
+RECURRENT_PPO = Algorithm("recurrent_ppo", RecurrentPpoPolicy, RecurrentPpoLearner)

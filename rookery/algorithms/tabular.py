@@ -17,11 +17,11 @@ from rookery.algorithms.base import (
     WEIGHTS,
     AgentPlan,
     Algorithm,
-    Choice,
+    PolicyOutput,
     Metrics,
-    Moment,
+    PolicyInput,
     Policy,
-    Rule,
+    Learner,
     Shapes,
     State,
 )
@@ -51,7 +51,7 @@ def line_of(plan: AgentPlan) -> np.dtype[Any]:
     )
 
 
-class Table:
+class QTable:
     """The values of one agent, by what it sees."""
 
     def __init__(self, plan: AgentPlan, lines: Array) -> None:
@@ -100,16 +100,16 @@ class TabularPolicy(Policy):
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
         """Take the table to act with."""
-        self._table = Table(self.plans[0], weights[0])
+        self._table = QTable(self.plans[0], weights[0])
 
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose the best action, or by chance a random one."""
         keys = self._table.keys(moment.seen[0])
         values = np.stack([self._table.look(k) for k in keys])
         return choose_by_values(values, moment, self.plans)
 
 
-class TabularRule(Rule):
+class TabularLearner(Learner):
     """Moves one value after the other towards what followed, by drawn steps."""
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
@@ -145,7 +145,7 @@ class TabularRule(Rule):
     def load(self, states: Sequence[State]) -> None:
         """Take the agent's state."""
         (state,) = states
-        self._table = Table(self._plan, state[WEIGHTS])
+        self._table = QTable(self._plan, state[WEIGHTS])
         self._counters = np.array(state["counters"])
         self._spread.load(state["reward_spread"])
 
@@ -171,7 +171,7 @@ class TabularRule(Rule):
         return [metrics]
 
     def _updates(self, reader: ReplayReader, number: int, updates: int) -> Metrics:
-        table = Table(self._plan, self._table.lines)
+        table = QTable(self._plan, self._table.lines)
         places = (self._plan.number, number, np.arange(updates))
         drawn = self._stream.uniform(places, 0, self._plan.settings.batch_size)
         batch = reader.batch(reader.draw(drawn.ravel()))
@@ -188,7 +188,7 @@ class TabularRule(Rule):
             "table_lines": len(table),
         }
 
-    def _learn_steps(self, table: Table, batch: Batch) -> tuple[list[float], list[float]]:
+    def _learn_steps(self, table: QTable, batch: Batch) -> tuple[list[float], list[float]]:
         """Let every step move its value; return how wrong each was, and what it said."""
         rate, factor = self._plan.settings.tabular.rate, self._spread.factor
         now, after = table.keys(batch.seen), table.keys(batch.next_seen)
@@ -245,4 +245,4 @@ class TabularRule(Rule):
         return rest | {WEIGHTS: lines}
 
 
-TABULAR = Algorithm("tabular", TabularPolicy, TabularRule, stackable=False)
+TABULAR = Algorithm("tabular", TabularPolicy, TabularLearner, stackable=False)

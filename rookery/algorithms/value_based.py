@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Metrics, Rule, Shapes, State
+from rookery.algorithms.base import AgentPlan, Metrics, Learner, Shapes, State
 from rookery.algorithms.common.batches import (
     Columns,
     Given,
@@ -48,7 +48,7 @@ class Losses:
     """(agents, batch) bool: which were learned from; None: all."""
 
 
-class ValueRule(Rule):
+class ValueBasedLearner(Learner):
     """Learns from batches of steps that are drawn from all that is remembered."""
 
     def __init__(

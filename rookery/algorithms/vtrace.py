@@ -21,7 +21,7 @@ from rookery.algorithms.common.rollout import (
     advantages_of,
     followers_of,
 )
-from rookery.algorithms.ppo import PpoRule
+from rookery.algorithms.ppo import PpoLearner
 from rookery.algorithms.ppo_acting import PpoPolicy
 from rookery.config.agent import ActorCriticParts, AgentSettings, VtraceConfig
 from rookery.replay.buffer import ReplayReader
@@ -31,7 +31,7 @@ Path = tuple[Array, Array, Array]
 """Where steps opened, where they closed, and their worlds."""
 
 
-class VtraceRule(PpoRule):
+class VtraceLearner(PpoLearner):
     """Goes over the steps of the newest round, whoever's policy took them."""
 
     judges_each_pass = True
@@ -106,4 +106,4 @@ def corrected(
     return values + above, errors + discounts * above_after
 
 
-VTRACE = Algorithm("vtrace", PpoPolicy, VtraceRule)
+VTRACE = Algorithm("vtrace", PpoPolicy, VtraceLearner)

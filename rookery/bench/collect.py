@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.actor.process import Stage
-from rookery.actor.weights import Published, Weights
+from rookery.actor.process import ActorProcess
+from rookery.actor.weights import PublishedWeights, Weights
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
@@ -131,7 +131,7 @@ class Rounds:
     def __init__(self, sizes: Sizes, noisy: bool, worlds: int) -> None:
         entry, config = _config_of(sizes, noisy, worlds)
         self._training, self._frames = Training(entry, config), sizes.frames
-        self._stage, self._weights = first_stage(self._training)
+        self._actor_process, self._weights = first_stage(self._training)
         self._turns, self._worlds = sizes.turns, worlds
         self._steps = sizes.turns * worlds * sizes.agents
         self._number = 0
@@ -141,7 +141,7 @@ class Rounds:
         """Play on."""
         for _ in range(rounds):
             self._number += 1
-            self._stage.actor.play_round(self._number, self._weights)
+            self._actor_process.actor.play_round(self._number, self._weights)
 
     def rate(self, rounds: int) -> float:
         """Return agent-steps per second."""
@@ -149,8 +149,8 @@ class Rounds:
 
     def shares(self, rounds: int) -> dict[str, float]:
         """Return which part of the time goes where; from then on everything is timed."""
-        game = _time_methods(self._stage.game, GAME_PARTS)
-        acting = _time_methods(self._stage.cast, ("act",))
+        game = _time_methods(self._actor_process.game, GAME_PARTS)
+        acting = _time_methods(self._actor_process.policies, ("act",))
         started = time.perf_counter()
         self.play(rounds)
         total = time.perf_counter() - started
@@ -167,7 +167,7 @@ class Rounds:
         arena = self._training.arena
         rows = [arena.rows(member.id) for member in self._training.members]
         worlds = np.arange(self._worlds)
-        turns = np.full(self._worlds, self._stage.actor.life.turn - 1)
+        turns = np.full(self._worlds, self._actor_process.actor.state.turn - 1)
         started = time.perf_counter()
         for _ in range(times):
             for one in rows:
@@ -180,11 +180,11 @@ class Rounds:
         self._training.close()
 
 
-def first_stage(training: Training) -> tuple[Stage, Weights]:
+def first_stage(training: Training) -> tuple[ActorProcess, Weights]:
     """Return the actor's part of a run, and the weights that agents start with."""
     training.publish_first()
-    weights = Published(training.arena, training.members).exact(0)
-    return OneProcess(training.parts).stage, weights
+    weights = PublishedWeights(training.arena, training.members).exact(0)
+    return OneProcess(training.parts).actor_process, weights
 
 
 def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:

@@ -21,7 +21,7 @@ from rookery.config.run import Config
 from rookery.games.registry import Entry
 from rookery.protocol.arena import ACTOR
 from rookery.shm.heartbeat import KINDS
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round, Training
 
 MANY = 1_000_000
@@ -133,8 +133,8 @@ class Rounds:
         for _ in range(rounds):
             self.next()
         elapsed = time.perf_counter() - started
-        if isinstance(self.training.engine.now, Crew):
-            self.training.engine.now.settle()  # so as not to disturb who comes next
+        if isinstance(self.training.executor.now, ProcessPool):
+            self.training.executor.now.settle()  # so as not to disturb who comes next
         return rounds / elapsed
 
     def close(self) -> None:
@@ -219,12 +219,12 @@ def _shares(report: Report, case: Case, sizes: Sizes, updates: int) -> None:
 
 
 def _times(rounds: Rounds) -> dict[str, dict[str, int]]:
-    words, crew = rounds.training.arena.words, rounds.training.engine.now
-    assert isinstance(crew, Crew)
+    counters, pool = rounds.training.arena.counters, rounds.training.executor.now
+    assert isinstance(pool, ProcessPool)
     return {
-        role: {kind: words.load(f"{role} {kind}") for kind in KINDS}
+        role: {kind: counters.load(f"{role} {kind}") for kind in KINDS}
         | {"processor": processor_time(pid)}
-        for role, pid in crew.supervisor.processes().items()
+        for role, pid in pool.supervisor.processes().items()
     }
 
 
@@ -236,9 +236,9 @@ def processor_time(pid: int) -> int:
 
 
 def _memory(report: Report, case: Case, rounds: Rounds) -> None:
-    crew = rounds.training.engine.now
-    assert isinstance(crew, Crew)
-    sizes = {role: own_bytes(pid) for role, pid in crew.supervisor.processes().items()}
+    pool = rounds.training.executor.now
+    assert isinstance(pool, ProcessPool)
+    sizes = {role: own_bytes(pid) for role, pid in pool.supervisor.processes().items()}
     for role, size in sizes.items():
         report.figure(f"{case.name}: {role}: memory (PSS)", size / 2**20, "MiB")
     replays = rounds.training.arena.sizes()["replays"]

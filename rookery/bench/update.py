@@ -173,10 +173,10 @@ class Experience:
             replay__warmup=1,
         )
         self._training = Training(entry, config)
-        stage, weights = first_stage(self._training)
+        actor_process, weights = first_stage(self._training)
         for number in range(1, sizes.episodes + 1):
-            stage.actor.play_round(number, weights)
-        self.turns = stage.actor.life.turn
+            actor_process.actor.play_round(number, weights)
+        self.turns = actor_process.actor.life.turn
         self.members: Sequence[Member] = self._training.members
         self.rows = [self._training.arena.rows(member.id) for member in self.members]
         self.spec: AgentSpec = self.members[0].plan.spec
@@ -208,7 +208,7 @@ class Stacked:
     def learn(self) -> None:
         """Make the updates of a round."""
         self._round += 1
-        self._rule.learn(self._readers, self._round, self._readers[0].border)
+        self._rule.learn(self._readers, self._round, self._readers[0].boundary)
 
 
 class Plain:

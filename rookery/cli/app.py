@@ -30,7 +30,7 @@ from rookery.cli.options import (
     Players,
     RunFolder,
     Version,
-    Words,
+    Overrides,
     refuse_for_runs,
 )
 from rookery.config.toml import write_config
@@ -70,9 +70,9 @@ def games(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def describe(game: Game = None, words: Words = None, as_json: AsJson = False) -> None:
+def describe(game: Game = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say what a game is: agents, what they see and do, players and settings."""
-    entry, config = configure(game, words or ())
+    entry, config = configure(game, overrides or ())
     agents = agents_of(entry, config)
     if as_json:
         print_json(views.game_facts(entry, agents, config))
@@ -81,9 +81,9 @@ def describe(game: Game = None, words: Words = None, as_json: AsJson = False) ->
 
 
 @app.command()
-def check(game: Game = None, words: Words = None, as_json: AsJson = False) -> None:
+def check(game: Game = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Test whether a game keeps the contract: worlds apart, exact snapshots, fair seats."""
-    entry, config = configure(game, words or ())
+    entry, config = configure(game, overrides or ())
     findings = []
     for finding in check_game(entry, config.game.settings, config.seed):
         findings.append(finding)
@@ -99,31 +99,31 @@ def check(game: Game = None, words: Words = None, as_json: AsJson = False) -> No
 @app.command()
 def train(
     game: Game = None,
-    words: Words = None,
+    overrides: Overrides = None,
     config_file: ConfigFile = None,
     run: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the agents of a game."""
-    _commands().train(game, words or [], config_file, run, as_json)
+    _commands().train(game, overrides or [], config_file, run, as_json)
 
 
 @app.command()
 def resume(
     run: RunFolder,
-    words: Words = None,
+    overrides: Overrides = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run from where it ended: stopped, failed or killed."""
-    _commands().resume(run, words or [], named_game, named_algorithms or [], as_json)
+    _commands().resume(run, overrides or [], named_game, named_algorithms or [], as_json)
 
 
 @app.command()
 def evaluate(
     game: GameOrRun = None,
-    words: Words = None,
+    overrides: Overrides = None,
     players: Players = None,
     config_file: ConfigFile = None,
     run: Folder = None,
@@ -135,10 +135,10 @@ def evaluate(
     if game and is_run(Path(game)):
         refuse_for_runs(players=players, config=config_file, run=run)
         _commands().evaluate_run(
-            Path(game), words or [], named_game, named_algorithms or [], as_json
+            Path(game), overrides or [], named_game, named_algorithms or [], as_json
         )
         return
-    entry, config = configure(game, words or (), config_file)
+    entry, config = configure(game, overrides or (), config_file)
     config, seats = seat(entry, config, players)
     agents = agents_of(entry, config)
     lineups = [seats] if seats else [lineup(agents, name) for name in entry.players]
@@ -163,7 +163,7 @@ def evaluate(
 @app.command()
 def replay(
     game: GameOrRun = None,
-    words: Words = None,
+    overrides: Overrides = None,
     players: Players = None,
     config_file: ConfigFile = None,
     run: Folder = None,
@@ -175,10 +175,10 @@ def replay(
     if game and is_run(Path(game)):
         refuse_for_runs(players=players, config=config_file, run=run)
         _commands().replay_run(
-            Path(game), words or [], named_game, named_algorithms or [], as_json
+            Path(game), overrides or [], named_game, named_algorithms or [], as_json
         )
         return
-    entry, config = configure(game, words or (), config_file)
+    entry, config = configure(game, overrides or (), config_file)
     config, seats = seat(entry, config, players)
     seats = seats or lineup(agents_of(entry, config), "random")
     match = play_match(entry, config, seats, episodes=1, record=True, film=1)
@@ -263,19 +263,19 @@ def _label(players: list[str]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error the user can mend is one line."""
-    words = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    overrides = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in overrides
+    overrides = [override for override in overrides if override != "--debug"]
     with guarded():
-        code = _run(app, words, debug)
+        code = _run(app, overrides, debug)
         if not code and (reason := take_lost()):
             code = _complain(f"cannot write to standard output ({reason}).", 1)
     sys.exit(code)
 
 
-def _run(command: Callable[..., Any], words: list[str], debug: bool) -> int:
+def _run(command: Callable[..., Any], overrides: list[str], debug: bool) -> int:
     try:
-        return command(words, standalone_mode=False, prog_name="rookery") or 0
+        return command(overrides, standalone_mode=False, prog_name="rookery") or 0
     except RookeryError as error:
         if debug:
             raise

@@ -30,7 +30,7 @@ Game = Annotated[
         help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…"
     ),
 ]
-Words = Annotated[
+Overrides = Annotated[
     list[str] | None, typer.Argument(help="Settings, such as game.agents=4 seed=3.")
 ]
 ConfigFile = Annotated[

@@ -50,9 +50,9 @@ class SeedFailed(RookeryError):
     """One of several seeds did not finish."""
 
 
-def parse_seeds(word: str) -> list[int]:
+def parse_seeds(override: str) -> list[int]:
     """Return the seeds of a word such as seeds=0..9 or seeds=1,4,7."""
-    text = word.removeprefix("seeds=").strip("[] ")
+    text = override.removeprefix("seeds=").strip("[] ")
     span = re.fullmatch(r"(\d{1,18})\.\.(\d{1,18})", text)
     if span:
         first, last = int(span[1]), int(span[2])
@@ -60,22 +60,22 @@ def parse_seeds(word: str) -> list[int]:
             return list(range(first, last + 1))
     elif re.fullmatch(r"\d{1,18}(\s*,\s*\d{1,18})*", text):
         return list(dict.fromkeys(int(part) for part in text.split(",")))
-    raise ConfigError(f"{word[:60]!r} names no seeds: write seeds=0..9 or seeds=1,4,7.")
+    raise ConfigError(f"{override[:60]!r} names no seeds: write seeds=0..9 or seeds=1,4,7.")
 
 
 def train_seeds(
     game: str | None,
-    words: Sequence[str],
+    overrides: Sequence[str],
     config_file: Path | None,
     folder: Path | None,
     seeds: Sequence[int],
 ) -> dict[str, Any]:
     """Train every seed, as many at a time as there are cores; return their summaries."""
     # All mistakes are told before the start.
-    entry, chosen = configure(game, words, config_file)
+    entry, chosen = configure(game, overrides, config_file)
     # Side by side, seeds fill the cores best with one process each.
     alone = ["workers=0"] if chosen.workers == "auto" else []
-    listed = _list_of(seeds, *configure(game, [*words, *alone], config_file))
+    listed = _list_of(seeds, *configure(game, [*overrides, *alone], config_file))
     parent = new_run(folder, entry.name)
     with closing(RunLock(parent)):
         write_summed(parent / SEEDS, listed)
@@ -84,14 +84,14 @@ def train_seeds(
         commands = {}
         for seed in seeds:
             more = [f"seed={seed}", *alone, *config, "--run", str(parent / f"seed-{seed}")]
-            commands[seed] = ["train", *named, *words, *more]
+            commands[seed] = ["train", *named, *overrides, *more]
         found = _Batch(commands).run(_at_a_time(chosen.workers), parent)
     return {"run": str(parent), "seeds": found}
 
 
 def resume_seeds(
     path: Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     code: Sequence[str],
     game: str | None = None,
 ) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def resume_seeds(
             say(f"starting the seeds that had not begun: {said}")
             _prepare(path, missing, listed, game)
         commands = {
-            seed: ["resume", str(path / f"seed-{seed}"), *words, *code]
+            seed: ["resume", str(path / f"seed-{seed}"), *overrides, *code]
             for seed in sorted([*begun, *missing])
         }
         found = _Batch(commands).run(_at_a_time("auto"), path)
@@ -234,10 +234,10 @@ class _Batch:
 class _Seed:
     """The process of one seed; what it prints goes into memory, which no pipe limits."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, overrides: list[str]) -> None:
         self._printed, self._said = (os.memfd_create(name) for name in ("out", "err"))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", START, str(os.getpid()), *words, "--json"],
+            [sys.executable, "-c", START, str(os.getpid()), *overrides, "--json"],
             stdout=self._printed,
             stderr=self._said,
             start_new_session=True,

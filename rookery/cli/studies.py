@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from rookery.cli import output as views
-from rookery.cli.options import AsJson, NamedAlgorithms, NamedGame, RunFolder, Words
+from rookery.cli.options import AsJson, NamedAlgorithms, NamedGame, RunFolder, Overrides
 from rookery.errors import ConfigError
 from rookery.printing import err, out, print_json, tell
 from rookery.runs.folder import is_run, seeds_of
@@ -76,16 +76,16 @@ def crossplay(
     as_json: AsJson = False,
 ) -> None:
     """Let agents of several runs meet: what does a guest get among the others' agents?"""
-    words = [word for word in camps if "=" in word]
+    overrides = [override for override in camps if "=" in override]
     opened = [
-        _opened(word, named_game, named_algorithms or [])
-        for word in camps
-        if word not in words
+        _opened(override, named_game, named_algorithms or [])
+        for override in camps
+        if override not in overrides
     ]
     with err.status("the first meeting …") as status:
         found = import_module("rookery.studies.crossplay").crossplay(
             opened,
-            **_chosen(words),
+            **_chosen(overrides),
             progress=lambda done, of: status.update(f"{done} of {of} meetings …"),
         )
     if as_json:
@@ -96,24 +96,24 @@ def crossplay(
         found.heat_map(picture)
 
 
-def _opened(word: str, game: str | None, algorithms: list[str]) -> Any:
+def _opened(override: str, game: str | None, algorithms: list[str]) -> Any:
     """Return a run, the runs of a folder of seeds, or a player's name."""
-    path = Path(word)
+    path = Path(override)
     if not is_run(path):
-        return word
+        return override
     runs = import_module("rookery.runs.run")
     found = [runs.Run(one, game, algorithms) for one in seeds_of(path) or [path]]
     return found if len(found) > 1 else found[0]
 
 
-def _chosen(words: list[str]) -> dict[str, int]:
+def _chosen(overrides: list[str]) -> dict[str, int]:
     names = {"evaluate.episodes": "episodes", "seed": "seed"}
     found = {}
-    for word in words:
-        key, _, value = word.partition("=")
+    for override in overrides:
+        key, _, value = override.partition("=")
         if key not in names or not value.isdecimal() or (key != "seed" and value == "0"):
             raise ConfigError(
-                f"'{word}' cannot be chosen here: evaluate.episodes=50 and seed=0 can."
+                f"'{override}' cannot be chosen here: evaluate.episodes=50 and seed=0 can."
             )
         found[names[key]] = int(value)
     return found
@@ -134,7 +134,7 @@ def _print_crossplay(found: Any) -> None:
 def record(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
-    words: Words = None,
+    overrides: Overrides = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
 ) -> None:
@@ -144,7 +144,7 @@ def record(
         import_module("rookery.evaluation.play"),
     )
     opened = import_module("rookery.runs.run").Run(run, named_game, named_algorithms or [])
-    config = commands.changed_config(opened, words or [])
+    config = commands.changed_config(opened, overrides or [])
     seats, episodes = commands.seats_of(opened), config.evaluate.episodes
     with err.status(f"playing {episodes} episodes …"):
         match = playing.play_match(

@@ -33,14 +33,14 @@ from rookery.streams import take_lost
 
 def train(
     game: str | None,
-    words: list[str],
+    overrides: list[str],
     config_file: Path | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
     """Train one run, or several seeds of it."""
-    seeds = [word for word in words if word.startswith("seeds=")]
-    rest = [word for word in words if word not in seeds]
+    seeds = [override for override in overrides if override.startswith("seeds=")]
+    rest = [override for override in overrides if override not in seeds]
     entry, config = configure(game, rest, config_file)
     _check_code(config, [game or "", *rest], config_file)
     if seeds:
@@ -55,10 +55,10 @@ def train(
         _say_next(Path(summary["run"]), entry, config)
 
 
-def _check_code(config: Config, words: Sequence[str], config_file: Path | None) -> None:
+def _check_code(config: Config, overrides: Sequence[str], config_file: Path | None) -> None:
     """Refuse an algorithm of a user's own that only a configuration file names."""
     chosen = _algorithms(config)
-    named = [word.partition("=")[2].strip("\"' ") for word in words]
+    named = [override.partition("=")[2].strip("\"' ") for override in overrides]
     missing = unnamed_code(chosen.values(), named)
     if config_file is not None:
         check_named(config, named, str(config_file))
@@ -81,7 +81,7 @@ def _algorithms(config: Config) -> dict[str, str]:
 
 def resume(
     path: Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     game: str | None,
     algorithms: Sequence[str],
     as_json: bool,
@@ -90,13 +90,13 @@ def resume(
     if seeds_of(path) or is_file(path / SEEDS):
         code = [f"--algorithm={name}" for name in algorithms]
         code += [f"--game={game}"] if game else []
-        summary = resume_seeds(path, words, code, game)
+        summary = resume_seeds(path, overrides, code, game)
         if as_json:
             print_json(summary)
         return
     run = Run(path, game, algorithms)
     _ = run.members  # all mistakes are told before the start
-    config = resumed_config(run, words)
+    config = resumed_config(run, overrides)
     summary = train_one(run.entry, config, path, quiet=as_json, resume=True)
     if as_json:
         print_json(summary)
@@ -135,7 +135,7 @@ def train_one(
     elif not quiet:
         say(memory_line(session.training.arena.sizes()))
     started = time.perf_counter()
-    notes = session.training.engine.notes
+    notes = session.training.executor.notes
     with Progress(err, config, session.training.members, quiet, notes) as progress:
         try:
             with stop.listening():
@@ -184,7 +184,7 @@ def _say_stopped(path: Path, rounds: int) -> None:
 
 def _say_next(path: Path, entry: Entry, config: Config) -> None:
     own = unnamed_code(_algorithms(config).values(), ())
-    code = [word for name in own for word in ("--algorithm", name)]
+    code = [override for name in own for override in ("--algorithm", name)]
     code += ["--game", entry.name] if entry.name not in entries_by_name() else []
     look, film = (command(name, path, *code) for name in ("evaluate", "replay"))
     tell(f"The run: {path}\nNext: {look}   {film}")
@@ -193,7 +193,7 @@ def _say_next(path: Path, entry: Entry, config: Config) -> None:
 
 def evaluate_run(
     path: Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     game: str | None,
     algorithms: Sequence[str],
     as_json: bool,
@@ -201,7 +201,7 @@ def evaluate_run(
     """Compare trained agents with random and scripted players."""
     seeds = seeds_of(path)
     runs = [Run(folder, game, algorithms) for folder in seeds or [path]]
-    found = {run.path.name: _evaluate_one(run, words, as_json) for run in runs}
+    found = {run.path.name: _evaluate_one(run, overrides, as_json) for run in runs}
     if seeds and as_json:
         print_json({"seeds": {name: _summary(m) for name, m in found.items()}})
     elif as_json:
@@ -213,8 +213,8 @@ def evaluate_run(
             out.print(views.matches_table(matches))
 
 
-def _evaluate_one(run: Run, words: Sequence[str], quiet: bool) -> dict[str, Match]:
-    config = changed_config(run, words)
+def _evaluate_one(run: Run, overrides: Sequence[str], quiet: bool) -> dict[str, Match]:
+    config = changed_config(run, overrides)
     lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
     agents = [member.plan.spec for member in run.members]
     lineups |= {name: lineup(agents, name) for name in run.entry.players}
@@ -246,16 +246,16 @@ def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
     ]
 
 
-def changed_config(run: Run, words: Sequence[str]) -> Config:
+def changed_config(run: Run, overrides: Sequence[str]) -> Config:
     """Return a run's configuration with some words changed: seed, worlds, episodes."""
     allowed = ("seed=", "worlds=", "evaluate.episodes=", "evaluate.turns=")
-    for word in words:
-        if not word.startswith(allowed):
+    for override in overrides:
+        if not override.startswith(allowed):
             raise ConfigError(
-                f"'{word}' cannot be changed after training: seed, worlds, "
+                f"'{override}' cannot be changed after training: seed, worlds, "
                 "evaluate.episodes and evaluate.turns can."
             )
-    _, config = configure(run.entry.name, words, run.path / "config.toml")
+    _, config = configure(run.entry.name, overrides, run.path / "config.toml")
     # Not the games it was trained in.
     return config.model_copy(update={"seed": (config.seed + 2**61) % 2**63})
 
@@ -270,14 +270,14 @@ def _summary(matches: Mapping[str, Match]) -> dict[str, Any]:
 
 def replay_run(
     path: Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     game: str | None,
     algorithms: Sequence[str],
     as_json: bool,
 ) -> None:
     """Let trained agents play one episode; leave a GIF and a recording in the run."""
     run = Run((seeds_of(path) or [path])[0], game, algorithms)
-    config = changed_config(run, words)
+    config = changed_config(run, overrides)
     seats = seats_of(run)  # before anything else: there may be no weights yet
     number = run.rounds_with_weights[-1]
     match = play_match(

@@ -36,7 +36,7 @@ _DEEP_KEY = re.compile(
 )
 
 
-def parse_words(words: Iterable[str]) -> Tree:
+def parse_overrides(overrides: Iterable[str]) -> Tree:
     """Return the tree that `key=value` words describe; the last of equal keys wins.
 
     A value is read as TOML where it can be (3, 1e-3, true, "text", [1, 2]), and else
@@ -47,9 +47,9 @@ def parse_words(words: Iterable[str]) -> Tree:
     """
     tree: Tree = {}
     problems: list[str] = []
-    for word in words:
+    for override in overrides:
         try:
-            tree = merge(tree, _parse_word(word))
+            tree = merge(tree, _parse_word(override))
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -121,39 +121,39 @@ def too_deep(name: str) -> str:
     return f"{name} is nested deeper than {LIMIT_DEPTH} levels: make it flatter"
 
 
-def _parse_word(word: str) -> Tree:
-    match = _WORD.fullmatch(word)
+def _parse_word(override: str) -> Tree:
+    match = _WORD.fullmatch(override)
     if match is None:
-        raise ConfigError(_bad_word(word))
-    parts = [_unquoted(part, word) for part in re.findall(_PART, match["key"])]
+        raise ConfigError(_bad_word(override))
+    parts = [_unquoted(part, override) for part in re.findall(_PART, match["key"])]
     if has_deep_key(match["value"]):
-        raise ConfigError(too_deep(shown(word)))
+        raise ConfigError(too_deep(shown(override)))
     tree = _parse_value(match["value"].strip())
     if len(parts) > LIMIT_DEPTH or is_deep(tree):
-        raise ConfigError(too_deep(shown(word)))
+        raise ConfigError(too_deep(shown(override)))
     for part in reversed(parts):
         tree = {part: tree}
     return dict(tree)
 
 
-def _bad_word(word: str) -> str:
-    if "=" not in word:
-        return f"{shown(word)} has no '=': write a setting as key=value"
-    if not word.partition("=")[0].strip():
-        return f"{shown(word)} has no key before '=': write a setting as key=value"
+def _bad_word(override: str) -> str:
+    if "=" not in override:
+        return f"{shown(override)} has no '=': write a setting as key=value"
+    if not override.partition("=")[0].strip():
+        return f"{shown(override)} has no key before '=': write a setting as key=value"
     return (
-        f"the key of {shown(word)} cannot be read: write names with a dot between "
+        f"the key of {shown(override)} cannot be read: write names with a dot between "
         "them, in quotes if they have dots, spaces or quotes in them"
     )
 
 
-def _unquoted(part: str, word: str) -> str:
+def _unquoted(part: str, override: str) -> str:
     if part[0] not in "\"'":
         return part
     try:
         return str(tomllib.loads(f"part = {part}")["part"])
     except ValueError as error:
-        raise ConfigError(_bad_word(word)) from error
+        raise ConfigError(_bad_word(override)) from error
 
 
 def _parse_value(text: str) -> Any:

@@ -20,8 +20,8 @@ from rookery.evaluation.recordings import Recorder, Recording
 from rookery.evaluation.tables import table_of
 from rookery.games.base import Game
 from rookery.games.episodes import Episode
-from rookery.games.guard import Guarded
-from rookery.games.loop import Table
+from rookery.games.guard import GuardedGame
+from rookery.games.loop import GameLoop
 from rookery.games.players import Player
 from rookery.games.registry import Entry, find
 from rookery.rng import Purpose, Stream
@@ -121,7 +121,7 @@ def play_match(
         beat: called every turn, as a sign of life.
     """
     worlds, seed = min(config.worlds, episodes), config.seed
-    game = Guarded(entry.build(config.game.settings, worlds, seed), entry.name)
+    game = GuardedGame(entry.build(config.game.settings, worlds, seed), entry.name)
     try:
         if round_number is not None:
             game.begin_round(round_number)
@@ -129,7 +129,7 @@ def play_match(
         match = Match(entry.name, game.agents, tuple(map(player_name, players)))
         recorder = Recorder(game, match.players, record, film)
         shares = _Shares(match, worlds, episodes)
-        table, most = Table(game, seats), most_turns(config)
+        table, most = GameLoop(game, seats), most_turns(config)
         for turn in table.turns():
             beat()
             cut = table.lasting(most)
@@ -266,6 +266,6 @@ def play(
 
 def agents_of(entry: Entry, config: Config) -> tuple[AgentSpec, ...]:
     """Return who plays this game with these settings."""
-    game = Guarded(entry.build(config.game.settings, 1, config.seed), entry.name)
+    game = GuardedGame(entry.build(config.game.settings, 1, config.seed), entry.name)
     game.close()
     return game.agents

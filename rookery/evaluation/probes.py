@@ -23,7 +23,7 @@ from rookery.config.run import Config
 from rookery.errors import ConfigError, ProbeError
 from rookery.evaluation.play import Lineup, Match, Seat, lineup, play_match
 from rookery.games.base import Game, Phases
-from rookery.games.guard import Guarded
+from rookery.games.guard import GuardedGame
 from rookery.games.registry import Entry
 from rookery.plugins import line_in, load_object, one_line
 from rookery.specs import AgentSpec
@@ -44,11 +44,11 @@ class ProbeGame:
         entry: Entry,
         config: Config,
         members: Sequence[Member],
-        border: int,
+        boundary: int,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._entry, self._config, self._beat = entry, config, beat
-        self.round = max(1, border)
+        self.round = max(1, boundary)
         """The round that was played last; a curriculum is where it was then."""
         self._members = members
         self.name = entry.name
@@ -102,7 +102,7 @@ class ProbeGame:
         return old.model_copy(update={"game": chosen})
 
 
-class _Beating(Guarded):
+class _Beating(GuardedGame):
     """A game that gives a sign of life every turn, and notices when to stop."""
 
     def __init__(self, game: Game, name: str, beat: Callable[[], None]) -> None:
@@ -130,7 +130,7 @@ class Probe:
         self._function: Function = found
 
     def ask(
-        self, players: Mapping[str, Seat], game: ProbeGame, border: int
+        self, players: Mapping[str, Seat], game: ProbeGame, boundary: int
     ) -> dict[str, float]:
         """Return what the function finds.
 
@@ -145,23 +145,23 @@ class Probe:
         except BaseException as error:
             file = inspect.getsourcefile(self._function)
             line = line_in(Path(file), error) if file else ""
-            raise self._error(border, f"raised {cut(one_line(error))}{line}") from error
-        return self._numbers(found, border)
+            raise self._error(boundary, f"raised {cut(one_line(error))}{line}") from error
+        return self._numbers(found, boundary)
 
-    def _numbers(self, found: Any, border: int) -> dict[str, float]:
+    def _numbers(self, found: Any, boundary: int) -> dict[str, float]:
         try:
             numbers = {str(name): float(value) for name, value in dict(found).items()}
         except (TypeError, ValueError) as error:
             said = f"returned {cut(one_line_of(repr(found)))}, expected numbers by name"
-            raise self._error(border, said) from error
+            raise self._error(boundary, said) from error
         size = len(json.dumps(numbers))
         if size > MOST_BYTES:
             said = f"returned {len(numbers)} numbers, which take {size} bytes"
-            raise self._error(border, f"{said}: {MOST_BYTES} are the most")
+            raise self._error(boundary, f"{said}: {MOST_BYTES} are the most")
         return numbers
 
-    def _error(self, border: int, what: str) -> ProbeError:
-        return ProbeError(f"the probe {self.name} {what} (after round {border}).")
+    def _error(self, boundary: int, what: str) -> ProbeError:
+        return ProbeError(f"the probe {self.name} {what} (after round {boundary}).")
 
 
 def probe_of(config: Config) -> Probe | None:

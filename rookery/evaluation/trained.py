@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from rookery.algorithms.agents import Member
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.base import Settings
 from rookery.errors import PlayerError
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.replay.buffer import ReplayWriter
 from rookery.replay.rows import Rows, stack
 from rookery.rng import Purpose, Stream
@@ -73,8 +73,8 @@ class TrainedAgent:
             self._alone = TrainedPlayer(self.member, self.weights, 0.0, False, 1, stream)
         parts = {name: np.asarray(array)[None] for name, array in observation.items()}
         mask = None if legal is None else np.asarray(legal, bool)[None]
-        sight = Sight(parts, np.ones(1, bool), mask)
-        return int(self._alone.act(sight, 0)[0])
+        observation = Observation(parts, np.ones(1, bool), mask)
+        return int(self._alone.act(observation, 0)[0])
 
     def reset(self) -> None:
         """Start an episode: forget what was seen."""
@@ -105,7 +105,7 @@ class TrainedPlayer(Player):
         super().__init__(plan.spec, plan.settings, worlds, stream)
         assert member.algorithm is not None
         self._frames = plan.settings.frames
-        self._rows = Rows(Block.private(Rows.plan(plan.spec, worlds, self._frames)))
+        self._rows = Rows(Block.private(Rows.layout(plan.spec, worlds, self._frames)))
         if member.hidden:
             self.memory["hidden"] = np.zeros((worlds, member.hidden), np.float32)
         self._writer = ReplayWriter(self._rows)
@@ -116,9 +116,9 @@ class TrainedPlayer(Player):
         self._age = np.zeros(worlds, np.int32)
         self._turn = 0
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Choose by the network; the stream only serves exploration."""
-        self._writer.see(self._turn, sight.parts, sight.active, sight.legal, self._age)
+        self._writer.write_observation(self._turn, observation.parts, observation.active, observation.legal, self._age)
         turns = np.full(self.worlds, self._turn)
         worlds = np.arange(self.worlds)
         seen = {
@@ -127,11 +127,11 @@ class TrainedPlayer(Player):
         }
         draws = self.draw(turn, 2)[None]
         hidden = list(self.memory.values())
-        moment = Moment([seen], [sight.legal], draws, self._exploration, hidden)
+        moment = PolicyInput([seen], [observation.legal], draws, self._exploration, hidden)
         with standard_state():
             choice = self._policy.act(moment)
         if choice.hidden is not None:
-            self.memory["hidden"][sight.active] = choice.hidden[0][sight.active]
+            self.memory["hidden"][observation.active] = choice.hidden[0][observation.active]
         self._turn += 1
         self._age += 1
         return choice.actions[0]

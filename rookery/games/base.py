@@ -33,7 +33,7 @@ def are_finite(numbers: Array) -> Array:
 
 
 @dataclass(slots=True)
-class Observation:
+class Observations:
     """What some agents see at one moment; entries are in the order they were asked for."""
 
     parts: Sequence[Mapping[str, Array]]
@@ -92,7 +92,7 @@ class Game(ABC):
         """
 
     @abstractmethod
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Return what these agents see now, in every world."""
 
     @abstractmethod

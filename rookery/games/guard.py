@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import GameError, RookeryError
-from rookery.games.base import Game, Observation, Outcome, Phases, are_finite
+from rookery.games.base import Game, Observations, Outcome, Phases, are_finite
 from rookery.games.declared import faults_of
 from rookery.plugins import where
 from rookery.specs import AgentSpec, Array
@@ -22,7 +22,7 @@ from rookery.stop import LEAVING
 FINITE = "every number must be finite as a float32 (below 3.4e38)"
 
 
-class Guarded(Game):
+class GuardedGame(Game):
     """A game whose every word is checked against its contract."""
 
     def __init__(self, game: Game, name: str) -> None:
@@ -77,9 +77,9 @@ class Guarded(Game):
             )
         return phases
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Observe; everything must be as declared."""
-        seen: Observation = self._ask(self.game.observe, agents)
+        seen: Observations = self._ask(self.game.observe, agents)
         self._check_form(seen, len(agents))
         for place, i in enumerate(agents):
             spec = self.agents[i]
@@ -90,7 +90,7 @@ class Guarded(Game):
         return seen
 
     def _check_form(self, seen: Any, agents: int) -> None:
-        if not isinstance(seen, Observation):
+        if not isinstance(seen, Observations):
             raise self._error(
                 f"gave a {type(seen).__name__} for an observation",
                 "return an Observation",

@@ -14,7 +14,7 @@ import numpy as np
 from rookery.errors import PlayerError
 from rookery.games.base import Game, Outcome
 from rookery.games.episodes import Episode, Episodes
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.specs import Array
 
 
@@ -32,7 +32,7 @@ class Turn:
     """(worlds,) bool: this was no turn of an episode, but the one after its last."""
 
 
-class Table:
+class GameLoop:
     """Players at a game: takes turns, and tells players when an episode starts."""
 
     def __init__(self, game: Game, players: Sequence[Player]) -> None:
@@ -55,9 +55,9 @@ class Table:
         for phase in self.game.begin_turn():
             seen = self.game.observe(phase)
             for place, i in enumerate(phase):
-                sight = Sight(seen.parts[place], seen.active[place], seen.legal[place])
-                active[:, i] = sight.active
-                actions[:, i] = self._choice(i, sight)
+                observation = Observation(seen.parts[place], seen.active[place], seen.legal[place])
+                active[:, i] = observation.active
+                actions[:, i] = self._choice(i, observation)
             self.game.act(phase, actions[:, phase])
         outcome = self.game.end_turn()
         closing, ended = self._episodes.add(outcome)
@@ -67,21 +67,21 @@ class Table:
         self._turn += 1
         return Turn(self._turn - 1, active, actions, outcome, ended, closing)
 
-    def _choice(self, i: int, sight: Sight) -> Array:
+    def _choice(self, i: int, observation: Observation) -> Array:
         """Ask a player, and refuse what is no action of its agent."""
-        chosen = np.asarray(self.players[i].act(sight, self._turn))
+        chosen = np.asarray(self.players[i].act(observation, self._turn))
         spec = self.players[i].spec
-        if chosen.shape != sight.active.shape or chosen.dtype.kind not in "biu":
+        if chosen.shape != observation.active.shape or chosen.dtype.kind not in "biu":
             raise PlayerError(
                 f"the player of agent '{spec.id}' chose {chosen.shape} {chosen.dtype}, "
-                f"expected {sight.active.shape} whole numbers: return one action per "
+                f"expected {observation.active.shape} whole numbers: return one action per "
                 "world."
             )
         wrong = (chosen < 0) | (chosen >= spec.num_actions)
-        if sight.legal is not None:
+        if observation.legal is not None:
             rows = np.arange(len(chosen))
-            wrong |= ~sight.legal[rows, np.where(wrong, 0, chosen)]
-        wrong &= sight.active
+            wrong |= ~observation.legal[rows, np.where(wrong, 0, chosen)]
+        wrong &= observation.active
         if wrong.any():
             world = int(wrong.argmax())
             raise PlayerError(
@@ -89,4 +89,4 @@ class Table:
                 f"{world}: legal are whole numbers below {spec.num_actions} that the "
                 "game allows."
             )
-        return np.where(sight.active, chosen, 0)
+        return np.where(observation.active, chosen, 0)

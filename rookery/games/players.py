@@ -19,7 +19,7 @@ from rookery.specs import AgentSpec, Array
 
 
 @dataclass(slots=True)
-class Sight:
+class Observation:
     """What one agent sees in all worlds at its moment to act."""
 
     parts: Mapping[str, Array]
@@ -45,7 +45,7 @@ class Player(ABC):
         self._world_numbers = np.arange(worlds)
 
     @abstractmethod
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Return actions (worlds,); where the agent is not active they do not count."""
 
     def forget(self, starting: Array) -> None:
@@ -61,12 +61,12 @@ class Player(ABC):
 class RandomPlayer(Player):
     """Every legal action is equally likely."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Choose by one draw per world."""
         draws = self.draw(turn)[:, 0]
-        if sight.legal is None:
+        if observation.legal is None:
             return (draws * self.spec.num_actions).astype(np.int64)
-        return pick(sight.legal, draws)
+        return pick(observation.legal, draws)
 
 
 def pick(candidates: Array, draws: Array) -> Array:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan, Algorithm, Moment
+from rookery.algorithms.base import AgentPlan, Algorithm, PolicyInput
 from rookery.learner.learner import reader_of
 from rookery.replay.buffer import ReplayReader, ReplayWriter
 from rookery.replay.rows import Rows
@@ -99,7 +99,7 @@ class _Life:
         """The first turn of the newest round."""
         self._last = BEFORE + turns - 1
         self._worlds = np.arange(worlds)
-        plan = Rows.plan(self.plan.spec, worlds, BEFORE + turns, member.hidden)
+        plan = Rows.layout(self.plan.spec, worlds, BEFORE + turns, member.hidden)
         rows = Rows(Block.private(plan))
         self._writer = ReplayWriter(rows)
         self._random = np.random.default_rng((seed, self.plan.number))
@@ -119,7 +119,7 @@ class _Life:
         legal[self._worlds, actions] = True
         about = self._turn(turn)
         carried = random.uniform(-1, 1, (worlds, hidden)) * (about.age > 0)[:, None]
-        self._writer.see(
+        self._writer.write_observation(
             turn,
             parts,
             about.active,
@@ -127,10 +127,10 @@ class _Life:
             about.age,
             carried if hidden else None,
         )
-        self._writer.act(turn, actions, random.uniform(0.1, 1, worlds), 0)
+        self._writer.write_action(turn, actions, random.uniform(0.1, 1, worlds), 0)
         rewards = random.normal(size=worlds).astype(np.float32)
         terminated = about.ended & (self._worlds % 2 == 0)
-        self._writer.get(turn, rewards, terminated, about.ended & ~terminated)
+        self._writer.write_outcome(turn, rewards, terminated, about.ended & ~terminated)
 
     def _turn(self, turn: int) -> _Turn:
         """Return what happens, counted from the end: in world 0 a step closes in the last.
@@ -167,14 +167,14 @@ def _acted(
     policy = algorithm.policy(plans, seed)
     policy.begin_round(weights, 1)
     worlds = np.arange(readers[0].worlds)
-    turns = np.full(len(worlds), readers[0].border - 1)
+    turns = np.full(len(worlds), readers[0].boundary - 1)
 
     def column(name: str) -> list[Array]:
         there = [reader for reader in readers if name in reader.rows.columns]
         return [reader.at(name, turns, worlds) for reader in there]
 
     stream, explored = Stream(seed, Purpose.ACTOR), algorithm.rule.exploration
-    moment = Moment(
+    moment = PolicyInput(
         [reader.look(turns, worlds) for reader in readers],
         column("legal") or [None] * len(plans),
         np.stack([stream.uniform((worlds, plan.number), 0, 2) for plan in plans]),

@@ -13,33 +13,33 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rookery.algorithms.agents import Member, capacity_of
-from rookery.algorithms.base import Metrics, Rule, State
+from rookery.algorithms.base import Metrics, Learner, State
 from rookery.algorithms.torch_setup import standard_state
 from rookery.protocol.arena import COMMIT, Arena, first_row
-from rookery.protocol.schedule import Borders
+from rookery.protocol.schedule import RoundSchedule
 from rookery.replay.buffer import ReplayReader
 from rookery.replay.rewards import shaped
 from rookery.replay.rows import Rows
 from rookery.shm.counters import fence
-from rookery.shm.heartbeat import Status
+from rookery.shm.heartbeat import Heartbeat
 
 
-class Learner:
+class LearnerWorker:
     """Trains groups of agents, one round at a time."""
 
     def __init__(
         self,
         groups: Sequence[Sequence[Member]],
         arena: Arena,
-        borders: Borders,
+        schedule: RoundSchedule,
         seed: int,
         turns_per_round: int,
-        status: Status | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._borders, self._status = borders, status or Status()
+        self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
         self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
         for group in self._groups:
-            group.rule.beat = group.beat = self._status.beat
+            group.rule.beat = group.beat = self._heartbeat.beat
 
     def begin(self) -> int:
         """Take every agent's newest state; return the round that all have finished."""
@@ -49,10 +49,10 @@ class Learner:
         """Learn round `number` from all rows up to its border, and publish it."""
         for group in self._groups:
             if group.version < number:
-                self._status.beat()
-                border = self._borders.await_learning(number, group.on_policy)
-                with self._status.spending("work"):
-                    group.learn(number, border)
+                self._heartbeat.beat()
+                boundary = self._schedule.await_learning(number, group.on_policy)
+                with self._heartbeat.spending("work"):
+                    group.learn(number, boundary)
 
 
 class _Group:
@@ -65,16 +65,16 @@ class _Group:
         algorithm = members[0].algorithm
         assert algorithm is not None
         self._members, self._turns = members, turns
-        self._words = arena.words
+        self._counters = arena.counters
         self.beat: Callable[[], None] = lambda: None
-        self.rule: Rule = algorithm.rule([member.plan for member in members], seed)
+        self.rule: Learner = algorithm.rule([member.plan for member in members], seed)
         self.on_policy = self.rule.on_policy
         self._readers = [
             reader_of(
                 member,
                 arena.rows(member.id),
                 turns,
-                arena.words.load(first_row(member.id)),
+                arena.counters.load(first_row(member.id)),
             )
             for member in members
         ]
@@ -100,12 +100,12 @@ class _Group:
         return version
 
     @standard_state()
-    def learn(self, number: int, border: int) -> None:
+    def learn(self, number: int, boundary: int) -> None:
         """Learn a round and publish it; stopped on the way, it has published nothing."""
         started = time.perf_counter()
-        first = self._readers[0].border or max(0, border - self._turns)
+        first = self._readers[0].boundary or max(0, boundary - self._turns)
         for reader in self._readers:
-            reader.take_in(border, self.beat)
+            reader.take_in(boundary, self.beat)
         found = self.rule.learn(self._readers, number, first)
         self._check_untouched()
         seconds = (time.perf_counter() - started) / len(self._members)
@@ -123,7 +123,7 @@ class _Group:
     def _check_untouched(self) -> None:
         """See that no row was overtaken while it was learned from, before publishing."""
         fence()  # everything is read before the word is
-        commit = self._words.load(COMMIT)
+        commit = self._counters.load(COMMIT)
         for reader in self._readers:
             reader.check_untouched(commit)
 
@@ -133,7 +133,7 @@ def reader_of(
 ) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
     settings = member.plan.settings
-    rule = member.algorithm.rule if member.algorithm is not None else Rule
+    rule = member.algorithm.rule if member.algorithm is not None else Learner
     return ReplayReader(
         member.id,
         rows,

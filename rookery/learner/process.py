@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rookery.algorithms.agents import Member, assemble, learning_ids
+from rookery.algorithms.agents import Member, build_agents, learning_ids
 from rookery.algorithms.torch_setup import use_one_thread
-from rookery.learner.learner import Learner
+from rookery.learner.learner import LearnerWorker
 from rookery.protocol.arena import Arena
-from rookery.protocol.process_spec import Brief
-from rookery.protocol.schedule import Borders
+from rookery.protocol.process_spec import ProcessSpec
+from rookery.protocol.schedule import RoundSchedule
 from rookery.protocol.timing import time_protocol
-from rookery.shm.heartbeat import Status
+from rookery.shm.heartbeat import Heartbeat
 
 
 def learner_of(
-    brief: Brief,
+    process_spec: ProcessSpec,
     members: Sequence[Member],
     arena: Arena,
     hosted: Collection[int],
-    status: Status | None = None,
-) -> Learner:
+    heartbeat: Heartbeat | None = None,
+) -> LearnerWorker:
     """Return the learner of some agents; those of one group are one computation."""
     groups = [
         [members[i] for i in group if i in hosted and members[i].learns]
-        for group in brief.groups
+        for group in process_spec.groups
     ]
-    borders = Borders(brief.config, arena.words, learning_ids(members), status)
-    return Learner(
+    schedule = RoundSchedule(process_spec.config, arena.counters, learning_ids(members), heartbeat)
+    return LearnerWorker(
         [group for group in groups if group],
         arena,
-        borders,
-        brief.config.seed,
-        brief.config.turns_per_round,
-        status,
+        schedule,
+        process_spec.config.seed,
+        process_spec.config.turns_per_round,
+        heartbeat,
     )
 
 
 def learn(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
     """Be a worker: learn all rounds that are left."""
     use_one_thread()
-    arena, brief = Arena.attach(memory), Brief.from_json(data)
-    members = assemble(brief.config, brief.agents)
-    status = Status(arena.words, brief.role)
-    if brief.timed:
-        time_protocol(status)
-    learner = learner_of(brief, members, arena, brief.hosted, status)
-    status.beat()
-    borders = Borders(brief.config, arena.words, learning_ids(members), status)
-    borders.await_begin(brief.generation)
-    for number in range(learner.begin() + 1, brief.config.rounds + 1):
+    arena, process_spec = Arena.attach(memory), ProcessSpec.from_json(data)
+    members = build_agents(process_spec.config, process_spec.agents)
+    heartbeat = Heartbeat(arena.counters, process_spec.role)
+    if process_spec.timed:
+        time_protocol(heartbeat)
+    learner = learner_of(process_spec, members, arena, process_spec.hosted, heartbeat)
+    heartbeat.beat()
+    schedule = RoundSchedule(process_spec.config, arena.counters, learning_ids(members), heartbeat)
+    schedule.await_begin(process_spec.generation)
+    for number in range(learner.begin() + 1, process_spec.config.rounds + 1):
         learner.learn_round(number)
-        status.beat()
+        heartbeat.beat()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rookery.replay.rows import Rows
-from rookery.shm.block import Block, Plan, check_available
-from rookery.shm.counters import Words
+from rookery.shm.block import Block, BlockLayout, check_available
+from rookery.shm.counters import Counters
 from rookery.shm.heartbeat import KINDS
 from rookery.shm.reports import Reports
-from rookery.shm.versions import Shapes, States
+from rookery.shm.versions import Shapes, VersionedState
 from rookery.specs import AgentSpec
 
 COMMIT = "commit"
@@ -63,8 +63,8 @@ class AgentMemory:
 class Arena:
     """The blocks of a run."""
 
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self._plans = plans
+    def __init__(self, layouts: Mapping[str, BlockLayout]) -> None:
+        self._layouts = layouts
         self._blocks: dict[str, Block] = {}
 
     @classmethod
@@ -85,7 +85,7 @@ class Arena:
             reports: how many rounds of reports are kept.
             report_bytes: how long the actor's may be.
         """
-        plans: dict[str, Plan] = {}
+        layouts: dict[str, BlockLayout] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
         # Matches of the border before, at the end also those of the last one, and those
@@ -93,49 +93,49 @@ class Arena:
         told = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
         for agent in agents:
             names.append(first_row(agent.spec.id))
-            plans[f"rows {agent.spec.id}"] = Rows.plan(
+            layouts[f"rows {agent.spec.id}"] = Rows.layout(
                 agent.spec, worlds, agent.slots, agent.hidden
             )
             if agent.state is not None:
-                plans[f"state {agent.spec.id}"] = States.plan(agent.state)
+                layouts[f"state {agent.spec.id}"] = VersionedState.layout(agent.state)
                 told[f"learner {agent.spec.id}"] = (reports, REPORT_BYTES)
                 names.append(f"version {agent.spec.id}")
                 roles.append(worker_name(len(roles) - 1))
         names += [f"{role} {what}" for role in roles for what in STATUS]
-        plans["snapshot"] = States.plan(snapshot)
-        plans["reports"] = Reports.plan(told)
-        plans["words"] = Words.plan(names)
-        return cls(plans)
+        layouts["snapshot"] = VersionedState.layout(snapshot)
+        layouts["reports"] = Reports.layout(told)
+        layouts["words"] = Counters.layout(names)
+        return cls(layouts)
 
     @property
     def bytes(self) -> int:
         """How much memory all blocks take."""
-        return sum(plan.bytes for plan in self._plans.values())
+        return sum(layout.bytes for layout in self._layouts.values())
 
     def sizes(self) -> dict[str, int]:
         """Return how many bytes go to rows, to states, and to the rest."""
         found = {"replays": 0, "states": 0, "the rest": 0}
         kinds = {"rows": "replays", "state": "states"}
-        for name, plan in self._plans.items():
-            found[kinds.get(name.split()[0], "the rest")] += plan.bytes
+        for name, layout in self._layouts.items():
+            found[kinds.get(name.split()[0], "the rest")] += layout.bytes
         return found
 
     @property
     def largest_replay(self) -> int:
         """How many bytes the rows of the agent with the most take."""
-        return max(plan.bytes for name, plan in self._plans.items() if name[:4] == "rows")
+        return max(layout.bytes for name, layout in self._layouts.items() if name[:4] == "rows")
 
     def allocate(self, folder: Path | None = None) -> None:
         """Get the memory, all of it or none: anonymous, or as files in a folder."""
         if folder is None:
             check_available(self.bytes)
-            self._open(lambda name, plan: Block.create(plan))
+            self._open(lambda name, layout: Block.create(layout))
         else:
-            self._open(lambda name, plan: Block.create_file(plan, folder / _file(name)))
+            self._open(lambda name, layout: Block.create_file(layout, folder / _file(name)))
 
     def reopen(self, folder: Path) -> None:
         """Open the files of a run that has ended, however it did."""
-        self._open(lambda name, plan: Block.open_file(plan, folder / _file(name)))
+        self._open(lambda name, layout: Block.open_file(layout, folder / _file(name)))
 
     def describe(self, agents: Collection[str] | None = None) -> dict[str, Any]:
         """Return what another process needs to attach: descriptors and layouts.
@@ -143,7 +143,7 @@ class Arena:
         A worker is given rows and states of its own agents and of nobody else.
         """
         return {
-            name: {"descriptor": block.descriptor, "plan": block.plan.to_json()}
+            name: {"descriptor": block.descriptor, "layout": block.layout.to_json()}
             for name, block in self._blocks.items()
             if agents is None or _belongs(name, agents)
         }
@@ -151,34 +151,34 @@ class Arena:
     @classmethod
     def attach(cls, described: Mapping[str, Any]) -> Arena:
         """Return the arena that another process has described."""
-        arena = cls({name: Plan.from_json(one["plan"]) for name, one in described.items()})
-        arena._open(lambda name, plan: Block(plan, described[name]["descriptor"]))
+        arena = cls({name: BlockLayout.from_json(one["layout"]) for name, one in described.items()})
+        arena._open(lambda name, layout: Block(layout, described[name]["descriptor"]))
         return arena
 
-    def _open(self, get: Callable[[str, Plan], Block]) -> None:
+    def _open(self, get: Callable[[str, BlockLayout], Block]) -> None:
         try:
-            for name, plan in self._plans.items():
-                self._blocks[name] = get(name, plan)
+            for name, layout in self._layouts.items():
+                self._blocks[name] = get(name, layout)
         except BaseException:
             self.close()
             raise
-        self.words = Words(self._blocks["words"])
+        self.counters = Counters(self._blocks["words"])
 
     def rows(self, agent: str) -> Rows:
         """Return one agent's rows."""
         return Rows(self._blocks[f"rows {agent}"])
 
-    def states(self, agent: str) -> States:
+    def states(self, agent: str) -> VersionedState:
         """Return the versions of one agent's state."""
-        return States(self._blocks[f"state {agent}"], self.words, f"version {agent}")
+        return VersionedState(self._blocks[f"state {agent}"], self.counters, f"version {agent}")
 
     def reports(self, agent: str) -> Reports:
         """Return what the learner of one agent says of its rounds."""
         return Reports(self._blocks["reports"], f"learner {agent}")
 
-    def snapshots(self) -> States:
+    def snapshots(self) -> VersionedState:
         """Return the actor's snapshots; version k is that of border k."""
-        return States(self._blocks["snapshot"], self.words, SNAPSHOT)
+        return VersionedState(self._blocks["snapshot"], self.counters, SNAPSHOT)
 
     def actor_reports(self) -> Reports:
         """Return what the actor says of its rounds."""

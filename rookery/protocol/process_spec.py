@@ -25,7 +25,7 @@ from rookery.specs import AgentSpec, Part
 
 
 @dataclass(frozen=True)
-class Brief:
+class ProcessSpec:
     """Everything that a process needs to know, besides the memory it is given."""
 
     config: Config
@@ -60,7 +60,7 @@ class Brief:
     @classmethod
     def from_json(
         cls, data: Mapping[str, Any], settings: type[Settings] | None = None
-    ) -> Brief:
+    ) -> ProcessSpec:
         """Return the brief that `to_json` described.
 
         Args:

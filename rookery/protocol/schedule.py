@@ -11,24 +11,24 @@ from collections.abc import Iterator, Sequence
 
 from rookery.config.run import Config
 from rookery.protocol.arena import COMMIT, GATE, HANDED, SNAPSHOT
-from rookery.shm.counters import Words
-from rookery.shm.heartbeat import Status
+from rookery.shm.counters import Counters
+from rookery.shm.heartbeat import Heartbeat
 
 TICK = 0.2
 """Seconds of waiting from one sign of life to the next."""
 
 
-class Borders:
+class RoundSchedule:
     """Says when rounds start and borders are complete."""
 
     def __init__(
         self,
         config: Config,
-        words: Words,
+        counters: Counters,
         learning: Sequence[str],
-        status: Status | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._words, self._status = words, status or Status()
+        self._counters, self._heartbeat = counters, heartbeat or Heartbeat()
         self._versions = [f"version {agent}" for agent in learning]
         self._turns, self._schedule = config.turns_per_round, config.schedule
         self._ahead, self._rounds = rounds_ahead(config), config.rounds
@@ -37,26 +37,26 @@ class Borders:
 
     def open(self, recorded: int) -> None:
         """Allow the rounds after a border that has been recorded."""
-        self._words.store(GATE, recorded + max(2, self._ahead))
+        self._counters.store(GATE, recorded + max(2, self._ahead))
 
     @property
     def last_opened(self) -> int:
         """The last border that main has recorded for sure; 0 if none."""
-        return max(0, self._words.load(GATE) - max(2, self._ahead))
+        return max(0, self._counters.load(GATE) - max(2, self._ahead))
 
     @property
     def last_allowed(self) -> int:
         """The last round that may start."""
-        return min(self._words.load(GATE), self._rounds)
+        return min(self._counters.load(GATE), self._rounds)
 
-    def is_complete(self, border: int) -> bool:
+    def is_complete(self, boundary: int) -> bool:
         """Whether everything of a border is there."""
-        return all(self._words.load(name) >= x for name, x in self._of_border(border))
+        return all(self._counters.load(name) >= x for name, x in self._of_border(boundary))
 
-    def wait_a_little(self, border: int, seconds: float) -> bool:
+    def wait_a_little(self, boundary: int, seconds: float) -> bool:
         """Wait for a border, but not long; return whether it is complete."""
-        for name, value in self._of_border(border):
-            if not self._words.wait(name, value, seconds):
+        for name, value in self._of_border(boundary):
+            if not self._counters.wait(name, value, seconds):
                 return False
         return True
 
@@ -81,9 +81,9 @@ class Borders:
         if self._schedule == "async":
             return self._await_rows(number, on_policy)
         self._until_complete(number - 1)
-        border = number if self._schedule == "sync" else number - 1
-        self._until(COMMIT, border * self._turns)
-        return border * self._turns
+        boundary = number if self._schedule == "sync" else number - 1
+        self._until(COMMIT, boundary * self._turns)
+        return boundary * self._turns
 
     def await_end(self, rounds: int) -> None:
         """Wait until the last border is complete."""
@@ -96,24 +96,24 @@ class Borders:
         """
         needed = number if on_policy else number - 1
         self._until(COMMIT, needed * self._turns)
-        return needed * self._turns if on_policy else self._words.load(COMMIT)
+        return needed * self._turns if on_policy else self._counters.load(COMMIT)
 
-    def _of_border(self, border: int) -> Iterator[tuple[str, int]]:
-        yield COMMIT, border * self._turns
-        yield SNAPSHOT, border + 1
+    def _of_border(self, boundary: int) -> Iterator[tuple[str, int]]:
+        yield COMMIT, boundary * self._turns
+        yield SNAPSHOT, boundary + 1
         for version in self._versions:
-            yield version, border + 1
+            yield version, boundary + 1
 
-    def _until_complete(self, border: int) -> None:
-        for name, value in self._of_border(border):
+    def _until_complete(self, boundary: int) -> None:
+        for name, value in self._of_border(boundary):
             self._until(name, value)
 
     def _until(self, name: str, value: int) -> None:
-        if self._words.load(name) >= value:
+        if self._counters.load(name) >= value:
             return
-        with self._status.spending("wait"):
-            while not self._words.wait(name, value, TICK):
-                self._status.beat()
+        with self._heartbeat.spending("wait"):
+            while not self._counters.wait(name, value, TICK):
+                self._heartbeat.beat()
 
 
 def rounds_ahead(config: Config) -> int:

@@ -11,29 +11,29 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.replay.rows import Rows
-from rookery.shm.counters import Words
-from rookery.shm.heartbeat import Status
+from rookery.shm.counters import Counters
+from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
-from rookery.shm.versions import States
+from rookery.shm.versions import VersionedState
 
 CALLS = (
-    (Words, ("store", "load")),
+    (Counters, ("store", "load")),
     (Rows, ("seal", "is_whole")),
-    (States, ("publish", "read", "newest")),
+    (VersionedState, ("publish", "read", "newest")),
     (Reports, ("write",)),
 )
 
 
-def time_protocol(status: Status) -> None:
+def time_protocol(heartbeat: Heartbeat) -> None:
     """Let every protocol call of this process add to its time for them."""
     inside = [False]
     for owner, names in CALLS:
         for name in names:
-            setattr(owner, name, _timed(getattr(owner, name), status, inside))
+            setattr(owner, name, _timed(getattr(owner, name), heartbeat, inside))
 
 
 def _timed(
-    method: Callable[..., Any], status: Status, inside: list[bool]
+    method: Callable[..., Any], heartbeat: Heartbeat, inside: list[bool]
 ) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         if inside[0]:  # a call within a call is part of it
@@ -44,6 +44,6 @@ def _timed(
             return method(*arguments)
         finally:
             inside[0] = False
-            status.spend("protocol", time.thread_time_ns() - started)
+            heartbeat.spend("protocol", time.thread_time_ns() - started)
 
     return call

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.errors import RookeryError
-from rookery.replay.nstep import Stretch, assemble
+from rookery.replay.nstep import Stretch, n_step_transitions
 from rookery.replay.rows import PART, Rows, stack
 from rookery.specs import Array
 
@@ -42,7 +42,7 @@ class ReplayWriter:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
 
-    def see(
+    def write_observation(
         self,
         turn: int,
         parts: Mapping[str, Array],
@@ -62,7 +62,7 @@ class ReplayWriter:
         if hidden is not None:
             columns["hidden"][slot] = hidden
 
-    def act(
+    def write_action(
         self, turn: int, actions: Array, probabilities: Array | float, version: int
     ) -> None:
         """Write what it did, and with which version of its weights."""
@@ -71,7 +71,7 @@ class ReplayWriter:
         columns["probability"][slot] = probabilities
         columns["version"][slot] = version
 
-    def get(self, turn: int, rewards: Array, terminated: Array, truncated: Array) -> None:
+    def write_outcome(self, turn: int, rewards: Array, terminated: Array, truncated: Array) -> None:
         """Write what the turn brought; the row is then whole."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         columns["reward"][slot] = rewards
@@ -162,15 +162,15 @@ class ReplayReader:
         self._pending = np.empty(0, np.int64)
         self._next = first
         """Rows before this turn have been taken in."""
-        self.border = 0
+        self.boundary = 0
         """The border up to which that is."""
 
     @property
     def oldest(self) -> int:
         """The first turn of the window."""
-        return max(self._first, self.border - self._window)
+        return max(self._first, self.boundary - self._window)
 
-    def take_in(self, border: int, beat: Callable[[], None] = lambda: None) -> Array:
+    def take_in(self, boundary: int, beat: Callable[[], None] = lambda: None) -> Array:
         """Verify the rows up to a border, once; return the steps that closed since.
 
         Args:
@@ -180,11 +180,11 @@ class ReplayReader:
         Raises:
             DamagedRow: if one was overwritten or damaged. It must not be learned from.
         """
-        first = max(self._next, border - self._window)
-        oldest_frame = max(self._first, border - self._window - self.frames + 1)
-        new = range(max(self._next, oldest_frame), border)
+        first = max(self._next, boundary - self._window)
+        oldest_frame = max(self._first, boundary - self._window - self.frames + 1)
+        new = range(max(self._next, oldest_frame), boundary)
         check_whole(self.agent, self.rows, new, beat)
-        self.border = self._next = border
+        self.boundary = self._next = boundary
         closed = self._close_steps(first)
         every = np.concatenate([self.usable, closed])
         # In order, so that a learner that starts anew draws the same steps.
@@ -211,7 +211,7 @@ class ReplayReader:
         """Put together the steps that are open or new; return those that closed."""
         waiting = self._pending[self._pending >= self.oldest * self.worlds]
         start = int(waiting.min() // self.worlds) if len(waiting) else first
-        turns = np.arange(start, self.border)
+        turns = np.arange(start, self.boundary)
         if not len(turns):
             return np.empty(0, np.int64)
         slots = turns % self.rows.slots
@@ -222,7 +222,7 @@ class ReplayReader:
             columns["terminated"][slots],
             columns["truncated"][slots],
         )
-        steps = assemble(stretch, self._n_step, self._discount, self._per_step)
+        steps = n_step_transitions(stretch, self._n_step, self._discount, self._per_step)
         numbers = turns[:, None] * self.worlds + np.arange(self.worlds)
         fresh = np.isin(numbers, waiting) | (turns >= first)[:, None]
         closed = fresh & (steps.closes < len(turns))
@@ -244,12 +244,12 @@ class ReplayReader:
         Then nobody learns from them, however they close. Known from the rows of the
         window alone, so that a learner that starts anew counts the same.
         """
-        oldest = self.border + turns - self._window
+        oldest = self.boundary + turns - self._window
         return int((self._pending < oldest * self.worlds).sum())
 
     def rewards_since(self, turn: int) -> Array:
         """Return the rewards of rows from this turn on, (turns, worlds)."""
-        slots = np.arange(turn, self.border) % self.rows.slots
+        slots = np.arange(turn, self.boundary) % self.rows.slots
         return self.rows.columns["reward"][slots]
 
     def draw(self, numbers: Array) -> Array:

@@ -26,7 +26,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Transitions:
     """The steps that open in a stretch; every array is (turns, worlds)."""
 
     closes: Array
@@ -37,7 +37,7 @@ class Steps:
     """What the value of the row it closes at counts for; 0 after `terminated`."""
 
 
-def assemble(stretch: Stretch, n_step: int, discount: float, per_step: bool) -> Steps:
+def n_step_transitions(stretch: Stretch, n_step: int, discount: float, per_step: bool) -> Transitions:
     """Put together the steps of a stretch.
 
     Args:
@@ -63,7 +63,7 @@ def assemble(stretch: Stretch, n_step: int, discount: float, per_step: bool) -> 
     over = (closes == closing) & _at(stretch.terminated, last, False)
     discounts = np.where(over, 0.0, discount**elapsed)
     closes = np.where(stretch.active & (closes < turns), closes, turns)
-    return Steps(closes, returns.astype(np.float32), discounts.astype(np.float32))
+    return Transitions(closes, returns.astype(np.float32), discounts.astype(np.float32))
 
 
 def _next(flags: Array, here: Array) -> Array:

@@ -59,8 +59,8 @@ class Priorities:
             wanted = np.where(right, wanted - left, wanted)
             node = 2 * node + right
         steps = self._steps(node - self._leaves)
-        chance = self._tree[node] / total
-        weights = (len(self._reader.usable) * chance) ** -self._settings.correction
+        probability = self._tree[node] / total
+        weights = (len(self._reader.usable) * probability) ** -self._settings.correction
         return steps, (weights / weights.max()).astype(np.float32)
 
     def update(self, steps: Array, errors: Array) -> None:
@@ -80,7 +80,7 @@ class Priorities:
     def _steps(self, places: Array) -> Array:
         """Return the steps that lie in places: the newest turns that fit the slots."""
         slots, worlds = np.divmod(places, self._reader.worlds)
-        newest = self._reader.border - 1
+        newest = self._reader.boundary - 1
         turns = newest - (newest - slots) % self._reader.rows.slots
         return turns * self._reader.worlds + worlds
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.shm.block import Block, Plan
+from rookery.shm.block import Block, BlockLayout
 from rookery.specs import AgentSpec, Array
 
 PART = "part."
@@ -70,9 +70,9 @@ class Rows:
         self._first_byte = checksum[1] + 4
 
     @staticmethod
-    def plan(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> Plan:
+    def layout(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> BlockLayout:
         """Return the memory that one agent's rows take."""
-        return Plan({"slots": ((slots,), row_dtype(spec, worlds, hidden))})
+        return BlockLayout({"slots": ((slots,), row_dtype(spec, worlds, hidden))})
 
     def seal(self, turn: int) -> None:
         """Give a finished slot its sequence number and checksum."""

@@ -61,7 +61,7 @@ class Timeline:
     def __init__(self, reader: ReplayReader) -> None:
         self._reader = reader
         oldest, worlds = reader.oldest, reader.worlds
-        turns = np.arange(oldest, reader.border)
+        turns = np.arange(oldest, reader.boundary)
         counts = reader.at("active", turns[:, None], np.arange(worlds))
         opened, where = reader.opening(reader.usable)
         self._closes = np.full(counts.shape, -1, np.int64)

@@ -24,15 +24,15 @@ ACTOR_FILE = "actor"
 
 def files_of(training: Training, recorded: int) -> tuple[int, dict[str, dict[str, Array]]]:
     """Return the border that a checkpoint is of, and its files by name."""
-    border, snapshot = training.snapshot(recorded)
+    boundary, snapshot = training.snapshot(recorded)
     files = {ACTOR_FILE: snapshot}
     for member in training.members:
         number = member.plan.number
         if member.algorithm is not None:
-            files[f"agent-{number}"] = training.named_state(member, border)
+            files[f"agent-{number}"] = training.named_state(member, boundary)
         if training.config.checkpoints.replay or not learns_off_policy(member):
-            files[f"replay-{number}"] = _rows_of(training, member, border)
-    return border, files
+            files[f"replay-{number}"] = _rows_of(training, member, boundary)
+    return boundary, files
 
 
 def learns_off_policy(member: Member) -> bool:
@@ -59,19 +59,19 @@ def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[
     }
 
 
-def _rows_of(training: Training, member: Member, border: int) -> dict[str, Array]:
-    turns = _turns_kept(training, member, border, _first(training, member))
+def _rows_of(training: Training, member: Member, boundary: int) -> dict[str, Array]:
+    turns = _turns_kept(training, member, boundary, _first(training, member))
     return {"rows": training.arena.rows(member.id).raw(turns)}
 
 
 def _first(training: Training, member: Member) -> int:
-    return training.arena.words.load(first_row(member.id))
+    return training.arena.counters.load(first_row(member.id))
 
 
-def _turns_kept(training: Training, member: Member, border: int, first: int) -> range:
+def _turns_kept(training: Training, member: Member, boundary: int, first: int) -> range:
     """Return the turns whose rows playing and learning still need after a border."""
     rows, config = training.arena.rows(member.id), training.config
-    last = border * config.turns_per_round
+    last = boundary * config.turns_per_round
     kept = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
     return range(max(first, last - kept), last)
 
@@ -82,8 +82,8 @@ def restore(
     manifest: Mapping[str, Any],
 ) -> None:
     """Put a run where a checkpoint was taken that `fitting` has found to fit."""
-    border = int(manifest["round"])
-    turn = border * training.config.turns_per_round
+    boundary = int(manifest["round"])
+    turn = boundary * training.config.turns_per_round
     if files[ACTOR_FILE]["life/turn"][0] != turn:
         raise CheckpointError(_misfit(f"'{ACTOR_FILE}'", manifest))
     for member in training.members:
@@ -91,28 +91,28 @@ def restore(
         first = turn
         if name in files:
             first = manifest["first"][member.id]
-            turns = _turns_kept(training, member, border, first)
+            turns = _turns_kept(training, member, boundary, first)
             training.arena.rows(member.id).raw(turns, files[name]["rows"])
-        training.arena.words.store(first_row(member.id), first)
+        training.arena.counters.store(first_row(member.id), first)
         if member.algorithm is not None:
             state = training.unnamed_state(member, files[f"agent-{member.plan.number}"])
-            version = border if member.learns else 0
+            version = boundary if member.learns else 0
             training.arena.states(member.id).publish(version, state)
-    training.arena.snapshots().publish(border, files[ACTOR_FILE])
-    training.arena.words.store(COMMIT, turn)
-    training.go_on_from(border, int(manifest["matches"]))
+    training.arena.snapshots().publish(boundary, files[ACTOR_FILE])
+    training.arena.counters.store(COMMIT, turn)
+    training.go_on_from(boundary, int(manifest["matches"]))
 
 
 def fitting(training: Training) -> Check:
     """Return what refuses a checkpoint that is not of this run, by its shapes alone."""
 
     def check(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
-        border = manifest["round"]
-        if not 0 <= border <= training.config.rounds:
-            raise CheckpointError(_misfit(f"round {border}", manifest))
+        boundary = manifest["round"]
+        if not 0 <= boundary <= training.config.rounds:
+            raise CheckpointError(_misfit(f"round {boundary}", manifest))
         if not (_is_count(manifest.get("matches")) and _are_rows(training, manifest)):
             raise CheckpointError(_misfit("manifest", manifest))
-        wanted = _wanted(training, border, manifest["first"])
+        wanted = _wanted(training, boundary, manifest["first"])
         needed = {name for name in wanted if not name.startswith("replay-")}
         for name in sorted(needed | set(shapes)):
             if shapes.get(name) != wanted.get(name):
@@ -143,12 +143,12 @@ def _are_rows(training: Training, manifest: Mapping[str, Any]) -> bool:
     return list(rows) == ids and list(first) == ids and texts and turns
 
 
-def _wanted(training: Training, border: int, first: Mapping[str, int]) -> dict[str, Any]:
+def _wanted(training: Training, boundary: int, first: Mapping[str, int]) -> dict[str, Any]:
     """Return the shapes in every file that a checkpoint of a border may have."""
     wanted = {ACTOR_FILE: shapes_of(training.arena.snapshots().read_slot(0))}
     for member in training.members:
         number = member.plan.number
-        turns = _turns_kept(training, member, border, first[member.id])
+        turns = _turns_kept(training, member, boundary, first[member.id])
         if member.algorithm is not None:
             slot = training.arena.states(member.id).read_slot(0)
             wanted[f"agent-{number}"] = shapes_of(training.named(member, slot))
@@ -165,7 +165,7 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
     """
     # The last ones may not have been written down; main knows those that were.
     kept = training.arena.match_reports().count - 1  # one may be half written
-    training.go_on_from(recorded, max(0, training.arena.words.load(MATCHES) - kept))
+    training.go_on_from(recorded, max(0, training.arena.counters.load(MATCHES) - kept))
 
 
 def lacks_replays(training: Training, files: Mapping[str, Any]) -> bool:

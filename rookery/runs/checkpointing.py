@@ -21,7 +21,7 @@ from rookery.training.training import MEMORY, Training
 WEIGHTS = "weights"
 
 
-class Keeper:
+class Checkpointer:
     """Writes the weights and checkpoints of a run."""
 
     def __init__(
@@ -88,10 +88,10 @@ class Keeper:
 
     def _save_checkpoint(self, number: int) -> None:
         folder = self._folder / CHECKPOINTS
-        border, files = files_of(self._training, number)
+        boundary, files = files_of(self._training, number)
         said = about(self._training, files)
         said |= {"seal": self.seal, "inexact": self.inexact}
-        saved = save_checkpoint(folder, border, files, said)
+        saved = save_checkpoint(folder, boundary, files, said)
         self.saved = number
         self._log.event(SAVED, round=number)
         prune(folder, saved, self._config.keep)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.messages import shown
-from rookery.config.parse import merge, parse_words
+from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
@@ -18,7 +18,7 @@ from rookery.games.registry import Entry, entries_by_name, find
 
 def configure(
     game: str | None,
-    words: Sequence[str] = (),
+    overrides: Sequence[str] = (),
     config_file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[Entry, Config]:
@@ -29,7 +29,7 @@ def configure(
     """
     every = [game] if game and "=" in game else []
     tree: dict[str, Any] = read_toml(config_file) if config_file else {}
-    tree = merge(tree, parse_words([*every, *words]))
+    tree = merge(tree, parse_overrides([*every, *overrides]))
     tree = merge(tree, _tree(settings or {}))
     name = _name_of(None if every else game, tree, config_file)
     entry = find(name)

@@ -100,11 +100,11 @@ class RunLog:
         lines = [x for x in read_lines(self._folder / EVENTS) if x.get("role") == PROBE]
         return [*found, *((_round(line), PROBE) for line in lines)]
 
-    def cut(self, border: int) -> None:
+    def cut(self, boundary: int) -> None:
         """Take out what came after a border; the run goes on from there."""
         for name in (METRICS, EPISODES, EVALUATIONS, PROBES):
             path = self._folder / name
-            kept = [line for line in read_lines(path) if _round(line) <= border]
+            kept = [line for line in read_lines(path) if _round(line) <= boundary]
             if path.exists():
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())

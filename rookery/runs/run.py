@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.algorithms.agents import Member, assemble, weight_shapes
+from rookery.algorithms.agents import Member, build_agents, weight_shapes
 from rookery.algorithms.custom.loading import is_own
 from rookery.config.messages import one_line
-from rookery.config.parse import merge, parse_words
+from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
@@ -113,7 +113,7 @@ class Run:
                 f"{self.path} was trained with {missing[0]!r}, which is no algorithm of "
                 f"the catalog: if you trust it, name it again: {again}"
             )
-        return assemble(self.config, agents)
+        return build_agents(self.config, agents)
 
     def metrics(self) -> DataFrame:
         """Return figures of every agent and round, one row each (needs pandas)."""
@@ -281,13 +281,13 @@ def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entr
     return find(written)
 
 
-def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
+def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
     """Return a run's configuration, with what may be changed when it goes on."""
-    tree = merge(read_toml(run.path / CONFIG), parse_words(words))
-    for word in words:
-        if word.partition("=")[0] not in RESUMABLE:
+    tree = merge(read_toml(run.path / CONFIG), parse_overrides(overrides))
+    for override in overrides:
+        if override.partition("=")[0] not in RESUMABLE:
             raise ConfigError(
-                f"'{word}' cannot be changed when a run goes on; what can is "
+                f"'{override}' cannot be changed when a run goes on; what can is "
                 f"{', '.join(RESUMABLE)}."
             )
     config = resolve(tree, run.entry.settings)
@@ -298,7 +298,7 @@ def resumed_config(run: Run, words: Sequence[str] = ()) -> Config:
             f"{run.path} has a probe, and cannot lose it when it goes on: name one that "
             "returns {}."
         )
-    named = [word.partition("=")[2].strip("\"' ") for word in words]
+    named = [override.partition("=")[2].strip("\"' ") for override in overrides]
     check_named(config, named, str(run.path / CONFIG))
     return config
 

@@ -22,7 +22,7 @@ from rookery.runs.checkpoint_content import (
     lacks_replays,
     restore,
 )
-from rookery.runs.checkpointing import Keeper
+from rookery.runs.checkpointing import Checkpointer
 from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
 from rookery.runs.log import (
     AGAIN,
@@ -91,7 +91,7 @@ class Session:
             elif not isinstance(error, LEAVING):
                 self._note_failure(error)
             raise
-        self.done = self.training.border or 0
+        self.done = self.training.boundary or 0
         """The last round that is complete."""
         self._begun = self.done
         self._said_left_out = False
@@ -115,7 +115,7 @@ class Session:
             write_config(config, folder / CONFIG)
         in_files = (folder / MEMORY).exists()
         self.training = Training(entry, config, origins, stop, folder, self._tell)
-        self._keeper = Keeper(folder, self.training, self.log, self._attempt)
+        self._keeper = Checkpointer(folder, self.training, self.log, self._attempt)
         self._keeper.seal = seal["sum"] if seal else ""
         try:
             if in_files:
@@ -146,7 +146,7 @@ class Session:
 
     def _go_on_from_memory(self, seal: Seal | None) -> None:
         """Go on from what lies in files; a full disk may have cost lines, but no round."""
-        recorded = max(self.log.last_round(), self.training.borders.last_opened)
+        recorded = max(self.log.last_round(), self.training.schedule.last_opened)
         self.log.cut(recorded)
         go_on_from_memory(self.training, recorded)
         whole = next(filter(is_whole, checkpoints_in(self.folder / CHECKPOINTS)), None)
@@ -155,37 +155,37 @@ class Session:
         noted = read_manifest(whole).get("inexact") if whole else ""
         self._keeper.inexact = noted or why_inexact(self.folder)
         self._go_on_with(recorded, doubts(seal, self.config, seal and seal["begun"]))
-        if recorded > self.training.borders.last_opened:
+        if recorded > self.training.schedule.last_opened:
             self._keeper.keep(recorded)  # it was killed before that, or on the way
 
     def _go_on_from_checkpoint(self, seal: Seal | None) -> None:
         found = newest_whole(self.folder / CHECKPOINTS, fitting(self.training))
-        manifest, border = found.manifest, int(found.manifest["round"])
+        manifest, boundary = found.manifest, int(found.manifest["round"])
         if seal and manifest.get("seal") not in (None, "", seal["sum"]):
             raise broken(self.folder)
         restore(self.training, found.files, manifest)
-        self._keeper.saved = border
+        self._keeper.saved = boundary
         self._keeper.inexact = manifest.get("inexact") or why_inexact(self.folder)
-        self.log.cut(border)
+        self.log.cut(boundary)
         self.training.warnings += found.warnings
         lacks = lacks_replays(self.training, found.files)
         without = ["it goes on without replays"] if lacks else []
-        self._go_on_with(border, [*without, *doubts(seal, self.config, manifest)])
+        self._go_on_with(boundary, [*without, *doubts(seal, self.config, manifest)])
 
-    def _go_on_with(self, border: int, doubts: Sequence[str]) -> None:
+    def _go_on_with(self, boundary: int, doubts: Sequence[str]) -> None:
         """Go on from a border; if the run may be another one from there on, warn."""
-        if doubts and border < self.config.rounds:
-            line = self._mark_inexact("; ".join(doubts), border)
+        if doubts and boundary < self.config.rounds:
+            line = self._mark_inexact("; ".join(doubts), boundary)
             self.training.warnings.append(line)
 
-    def _mark_inexact(self, why: str, border: int, role: str = "main") -> str:
+    def _mark_inexact(self, why: str, boundary: int, role: str = "main") -> str:
         """Write down why a run is not exact; return the line that says so.
 
         This is the only place: it stands in events, and in every checkpoint from now on.
         """
         line = f"{why}, and the run is marked as not exact."
         self._keeper.inexact = self._keeper.inexact or line
-        self.log.event(INEXACT, role, round=border, line=line)
+        self.log.event(INEXACT, role, round=boundary, line=line)
         return line
 
     def run(self, show: Callable[[Round], None]) -> None:
@@ -233,7 +233,7 @@ class Session:
         with ExitStack() as last:
             last.callback(self._let_go)
             try:
-                self.training.engine.close()
+                self.training.executor.close()
             finally:  # a game that cannot be closed costs nothing that was learned
                 self._lock.check_there()
                 lost = self._keep_all()

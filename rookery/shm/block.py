@@ -66,7 +66,7 @@ def available() -> int:
     return free if allowed is None else min(free, allowed)
 
 
-class Plan:
+class BlockLayout:
     """Which arrays a block holds, and where; computed without allocating anything."""
 
     def __init__(self, arrays: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
@@ -86,7 +86,7 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+    def from_json(cls, data: Mapping[str, Any]) -> BlockLayout:
         """Return the plan that `to_json` described."""
         return cls(
             {
@@ -106,9 +106,9 @@ def _tuples(descr: Any) -> Any:
     ]
 
 
-def _refused(plan: Plan, what: str, error: OSError) -> MemoryRefused:
+def _refused(layout: BlockLayout, what: str, error: OSError) -> MemoryRefused:
     return MemoryRefused(
-        f"{plan.bytes / 2**20:,.0f} MiB of {what} cannot be had "
+        f"{layout.bytes / 2**20:,.0f} MiB of {what} cannot be had "
         f"({error.strerror}): lower replay.capacity or worlds."
     )
 
@@ -116,48 +116,48 @@ def _refused(plan: Plan, what: str, error: OSError) -> MemoryRefused:
 class Block:
     """The memory of a plan; `block[name]` is an array in it."""
 
-    def __init__(self, plan: Plan, descriptor: int) -> None:
-        self.plan, self.descriptor = plan, descriptor
-        self._map = mmap.mmap(descriptor, plan.bytes)
+    def __init__(self, layout: BlockLayout, descriptor: int) -> None:
+        self.layout, self.descriptor = layout, descriptor
+        self._map = mmap.mmap(descriptor, layout.bytes)
         self.arrays: dict[str, Array] = {
             name: np.ndarray(field.shape, field.dtype, self._map, field.offset)
-            for name, field in plan.fields.items()
+            for name, field in layout.fields.items()
         }
 
     @classmethod
-    def create(cls, plan: Plan) -> Block:
+    def create(cls, layout: BlockLayout) -> Block:
         """Allocate a block, all zeros."""
-        check_available(plan.bytes)
+        check_available(layout.bytes)
         descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.posix_fallocate(descriptor, 0, plan.bytes)
+            os.posix_fallocate(descriptor, 0, layout.bytes)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except OSError as error:
             os.close(descriptor)
-            raise _refused(plan, "memory", error) from error
-        return cls(plan, descriptor)
+            raise _refused(layout, "memory", error) from error
+        return cls(layout, descriptor)
 
     @classmethod
-    def private(cls, plan: Plan) -> Block:
+    def private(cls, layout: BlockLayout) -> Block:
         """Return a block that no other process sees; it goes with its last array."""
-        return cls(plan, -1)
+        return cls(layout, -1)
 
     @classmethod
-    def create_file(cls, plan: Plan, path: Path) -> Block:
+    def create_file(cls, layout: BlockLayout, path: Path) -> Block:
         """Allocate a block as a new file on disk, all zeros."""
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, plan.bytes)
+            os.posix_fallocate(descriptor, 0, layout.bytes)
         except OSError as error:
             os.close(descriptor)
             path.unlink()
-            raise _refused(plan, f"disk space for {path}", error) from error
-        return cls(plan, descriptor)
+            raise _refused(layout, f"disk space for {path}", error) from error
+        return cls(layout, descriptor)
 
     @classmethod
-    def open_file(cls, plan: Plan, path: Path) -> Block:
+    def open_file(cls, layout: BlockLayout, path: Path) -> Block:
         """Open a block that was made as a file.
 
         Raises:
@@ -171,14 +171,14 @@ class Block:
                 "from the last checkpoint."
             ) from error
         size = os.fstat(descriptor).st_size
-        if size != plan.bytes:
+        if size != layout.bytes:
             os.close(descriptor)
             raise MemoryRefused(
-                f"{path} has {size} bytes, expected {plan.bytes}: it is of another run, or "
+                f"{path} has {size} bytes, expected {layout.bytes}: it is of another run, or "
                 "of another version of Rookery; delete its folder to go on from the last "
                 "checkpoint."
             )
-        return cls(plan, descriptor)
+        return cls(layout, descriptor)
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rookery.shm.block import LINE, Block, Plan
+from rookery.shm.block import LINE, Block, BlockLayout
 from rookery.shm.futex import wait_for_change, wake
 
 _fence_lock = threading.Lock()
@@ -26,7 +26,7 @@ def fence() -> None:
     _fence_lock.acquire()
 
 
-class Words:
+class Counters:
     """Named numbers in a block; they start at 0."""
 
     def __init__(self, block: Block) -> None:
@@ -38,9 +38,9 @@ class Words:
         }
 
     @staticmethod
-    def plan(names: Iterable[str]) -> Plan:
+    def layout(names: Iterable[str]) -> BlockLayout:
         """Return a plan with one cache line per word."""
-        return Plan({name: ((LINE // 8,), np.int64) for name in names})
+        return BlockLayout({name: ((LINE // 8,), np.int64) for name in names})
 
     def store(self, name: str, value: int) -> None:
         """Commit: everything written before is seen by whoever sees this value."""

@@ -6,19 +6,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rookery.shm.counters import Words
+from rookery.shm.counters import Counters
 from rookery.stop import StopFlag
 
 KINDS = ("work", "wait", "protocol")
 
 
-class Status:
+class Heartbeat:
     """The status words of one process; without words it only counts."""
 
     def __init__(
-        self, words: Words | None = None, role: str = "", stop: StopFlag | None = None
+        self, counters: Counters | None = None, role: str = "", stop: StopFlag | None = None
     ) -> None:
-        self._words, self._role, self._stop = words, role, stop or StopFlag()
+        self._counters, self._role, self._stop = counters, role, stop or StopFlag()
         self._beats = 0
         self.nanoseconds = dict.fromkeys(KINDS, 0)
 
@@ -30,8 +30,8 @@ class Status:
         """
         self._stop.check()
         self._beats += 1
-        if self._words is not None:
-            self._words.note(f"{self._role} beat", self._beats)
+        if self._counters is not None:
+            self._counters.note(f"{self._role} beat", self._beats)
 
     @contextmanager
     def spending(self, kind: str) -> Iterator[None]:
@@ -45,5 +45,5 @@ class Status:
     def spend(self, kind: str, nanoseconds: int) -> None:
         """Count some time."""
         self.nanoseconds[kind] += nanoseconds
-        if self._words is not None:
-            self._words.note(f"{self._role} {kind}", self.nanoseconds[kind])
+        if self._counters is not None:
+            self._counters.note(f"{self._role} {kind}", self.nanoseconds[kind])

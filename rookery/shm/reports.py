@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import RookeryError
-from rookery.shm.block import Block, Plan
+from rookery.shm.block import Block, BlockLayout
 
 LENGTH = 8
 """Bytes in front of a report, for its length."""
@@ -31,9 +31,9 @@ class Reports:
         self._slots = block[writer]
 
     @staticmethod
-    def plan(sizes: Mapping[str, tuple[int, int]]) -> Plan:
+    def layout(sizes: Mapping[str, tuple[int, int]]) -> BlockLayout:
         """Return the memory of all reports; writer to how many, and of how many bytes."""
-        return Plan(
+        return BlockLayout(
             {
                 writer: ((slots, LENGTH + -(-size // 8) * 8), np.uint8)
                 for writer, (slots, size) in sizes.items()

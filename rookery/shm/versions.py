@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rookery.shm.block import Block, Plan
-from rookery.shm.counters import Words, fence
+from rookery.shm.block import Block, BlockLayout
+from rookery.shm.counters import Counters, fence
 from rookery.specs import Array
 
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 """Array name to shape and type."""
 
 
-class States:
+class VersionedState:
     """The versions of one agent's state."""
 
-    def __init__(self, block: Block, words: Words, word: str) -> None:
+    def __init__(self, block: Block, counters: Counters, counter: str) -> None:
         self._slots = [
             {
                 name.split("/", 1)[1]: array
@@ -30,26 +30,26 @@ class States:
             }
             for slot in (0, 1)
         ]
-        self._words, self._word = words, word
+        self._counters, self._counter = counters, counter
         self.names = tuple(self._slots[0])
 
     @staticmethod
-    def plan(shapes: Shapes) -> Plan:
+    def layout(shapes: Shapes) -> BlockLayout:
         """Return the memory of two slots."""
-        return Plan(
+        return BlockLayout(
             {f"{slot}/{name}": about for slot in (0, 1) for name, about in shapes.items()}
         )
 
     @property
     def version(self) -> int:
         """The newest whole version; -1 before the first."""
-        return self._words.load(self._word) - 1
+        return self._counters.load(self._counter) - 1
 
     def publish(self, version: int, arrays: Mapping[str, Array]) -> None:
         """Make this the newest version."""
         for name, target in self._slots[version % 2].items():
             target[...] = arrays[name]
-        self._words.store(self._word, version + 1)
+        self._counters.store(self._counter, version + 1)
 
     def read_slot(self, slot: int) -> dict[str, Array]:
         """Return the arrays of a slot, whatever is in them: for their shapes."""

@@ -20,16 +20,16 @@ from rookery.evaluation.play import Seat, play_match, player_name
 from rookery.games.registry import Entry
 from rookery.runs.folder import is_run
 from rookery.runs.run import Run
-from rookery.studies.crossplay_report import Crossplay, Meeting
+from rookery.studies.crossplay_report import Crossplay, Pairing
 
 Camp = str | Path | Run | Sequence[Run] | Seat
 
 
 @dataclass
-class Party:
+class Population:
     """One who plays: the agents of a run, or one player in all seats."""
 
-    camp: int
+    population: int
     name: str
     run: Run | None
     seats: Mapping[str, Seat]
@@ -39,7 +39,7 @@ class Party:
 
 
 def crossplay(
-    camps: Sequence[Camp],
+    populations: Sequence[Camp],
     episodes: int = 50,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -53,44 +53,44 @@ def crossplay(
         seed: of the games; all meetings are played in the same ones.
         progress: called with how many have met, of how many.
     """
-    opened = [_runs_of(camp) for camp in camps]
+    opened = [_runs_of(population) for population in populations]
     runs = [run for found in opened for run in found]
     if not runs:
-        named = ", ".join(f"'{camp}'" for camp in camps) or "nothing"
+        named = ", ".join(f"'{population}'" for population in populations) or "nothing"
         raise ConfigError(f"there is no run among {named}: name at least one.")
     _check_games(runs)
-    parties = _parties(camps, opened, runs[0])
+    parties = _parties(populations, opened, runs[0])
     meetings = []
-    for guest in parties:
-        for host in parties:
+    for focal in parties:
+        for background in parties:
             meetings.append(
-                _meet(guest, host, host.run or guest.run or runs[0], episodes, seed)
+                _meet(focal, background, background.run or focal.run or runs[0], episodes, seed)
             )
             progress(len(meetings), len(parties) ** 2)
-    names = [_name_of(camp) for camp in camps]
+    names = [_name_of(population) for population in populations]
     return Crossplay(names, runs[0].entry.name, episodes, meetings)
 
 
-def _runs_of(camp: Camp) -> list[Run]:
+def _runs_of(population: Camp) -> list[Run]:
     """Return the runs of a camp; none if it is a player."""
-    if isinstance(camp, Run):
-        return [camp]
-    if isinstance(camp, str | Path):
-        path = Path(camp)
+    if isinstance(population, Run):
+        return [population]
+    if isinstance(population, str | Path):
+        path = Path(population)
         if not is_run(path):
-            return [Run(path)] if isinstance(camp, Path) else []
+            return [Run(path)] if isinstance(population, Path) else []
         return Run.seeds(path) or [Run(path)]
-    if isinstance(camp, Sequence):
-        return [run for run in camp if isinstance(run, Run)]
+    if isinstance(population, Sequence):
+        return [run for run in population if isinstance(run, Run)]
     return []
 
 
-def _name_of(camp: Camp) -> str:
-    if isinstance(camp, Run):
-        return str(camp.path)
-    if isinstance(camp, Sequence) and not isinstance(camp, str):
-        return str(camp[0].path.parent)
-    return str(camp) if isinstance(camp, (str, Path)) else player_name(camp)
+def _name_of(population: Camp) -> str:
+    if isinstance(population, Run):
+        return str(population.path)
+    if isinstance(population, Sequence) and not isinstance(population, str):
+        return str(population[0].path.parent)
+    return str(population) if isinstance(population, (str, Path)) else player_name(population)
 
 
 def _check_games(runs: Sequence[Run]) -> None:
@@ -104,22 +104,22 @@ def _check_games(runs: Sequence[Run]) -> None:
 
 
 def _parties(
-    camps: Sequence[Camp], opened: Sequence[Sequence[Run]], first: Run
-) -> list[Party]:
+    populations: Sequence[Camp], opened: Sequence[Sequence[Run]], first: Run
+) -> list[Population]:
     found = []
-    for number, (camp, runs) in enumerate(zip(camps, opened, strict=True)):
+    for number, (population, runs) in enumerate(zip(populations, opened, strict=True)):
         for run in runs:
             trained = run.players()
             scripted = {
                 m.id: m.player or "random" for m in run.members if m.id not in trained
             }
             seats: dict[str, Seat] = {**trained, **scripted}
-            found.append(Party(number, str(run.path), run, seats, set(trained)))
+            found.append(Population(number, str(run.path), run, seats, set(trained)))
         if not runs:
-            player: Any = camp
+            player: Any = population
             _check_player(player, first.entry)
             seats = {m.id: player for each in opened for run in each for m in run.members}
-            found.append(Party(number, player_name(player), None, seats, set(seats)))
+            found.append(Population(number, player_name(player), None, seats, set(seats)))
     return found
 
 
@@ -131,18 +131,18 @@ def _check_player(player: Any, entry: Entry) -> None:
         )
 
 
-def _meet(guest: Party, host: Party, home: Run, episodes: int, seed: int) -> Meeting:
+def _meet(focal: Population, background: Population, home: Run, episodes: int, seed: int) -> Pairing:
     """Let a guest play among hosts, in each seat it can take."""
     ids = [member.id for member in home.members]
-    places = [i for i in ids if i in guest.can_visit]
+    places = [i for i in ids if i in focal.can_visit]
     if not places:
-        raise ConfigError(f"{guest.name} has no trained agent for a seat of {home.path}.")
+        raise ConfigError(f"{focal.name} has no trained agent for a seat of {home.path}.")
     config = home.config.model_copy(update={"seed": seed})
     returns, seats, cut = [], [], 0
     for number, place in enumerate(places):
         share = episodes // len(places) + (number < episodes % len(places))
         if share:
-            lineup = [(guest if i == place else host).seats.get(i, "random") for i in ids]
+            lineup = [(focal if i == place else background).seats.get(i, "random") for i in ids]
             match = play_match(
                 home.entry,
                 config,
@@ -153,11 +153,11 @@ def _meet(guest: Party, host: Party, home: Run, episodes: int, seed: int) -> Mee
             returns.append(match.returns)
             seats += [ids.index(place)] * len(match.episodes)
             cut += match.cut
-    return Meeting(
-        guest.camp,
-        host.camp,
-        guest.name,
-        host.name,
+    return Pairing(
+        focal.population,
+        background.population,
+        focal.name,
+        background.name,
         np.concatenate(returns),
         np.array(seats),
         cut,

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Meeting:
+class Pairing:
     """What a guest and its hosts got."""
 
     guest_camp: int
     host_camp: int
-    guest: str
-    host: str
+    focal: str
+    background: str
     returns: Array
     """(episodes, agents)."""
     seats: Array
@@ -62,22 +62,22 @@ class Meeting:
 class Crossplay:
     """What guests of some camps get among hosts of others."""
 
-    camps: list[str]
+    populations: list[str]
     game: str
     episodes: int
-    meetings: list[Meeting]
+    meetings: list[Pairing]
 
     def __post_init__(self) -> None:
-        shape = (len(self.camps), len(self.camps))
+        shape = (len(self.populations), len(self.populations))
         self.means, self.low, self.high = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         """(camps, camps): the interquartile mean over seeds of what a guest of the row's
         camp gets among hosts of the column's, and the 95 % interval of it."""
-        for i in range(len(self.camps)):
-            for j in range(len(self.camps)):
+        for i in range(len(self.populations)):
+            for j in range(len(self.populations)):
                 self.means[i, j], between = self._cell(i, j)
                 self.low[i, j], self.high[i, j] = between
 
-    def _between(self, i: int, j: int) -> list[Meeting]:
+    def _between(self, i: int, j: int) -> list[Pairing]:
         return [m for m in self.meetings if (m.guest_camp, m.host_camp) == (i, j)]
 
     def _cell(self, i: int, j: int) -> tuple[float, Interval]:
@@ -87,19 +87,19 @@ class Crossplay:
         if i == j:  # agents of one seed know each other
             by_guest: dict[str, list[float]] = {}
             for one in found:
-                if one.guest != one.host:
-                    by_guest.setdefault(one.guest, []).append(float(one.own.mean()))
+                if one.focal != one.background:
+                    by_guest.setdefault(one.focal, []).append(float(one.own.mean()))
             means = [float(np.mean(each)) for each in by_guest.values()]
             return float(interquartile_mean(means)), bootstrap(means)
-        hosts = len({one.host for one in found})
-        return pair_interval(np.reshape([one.own.mean() for one in found], (-1, hosts)))
+        backgrounds = len({one.background for one in found})
+        return pair_interval(np.reshape([one.own.mean() for one in found], (-1, backgrounds)))
 
-    def own_company(self, camp: int) -> tuple[float, Interval] | None:
+    def own_company(self, population: int) -> tuple[float, Interval] | None:
         """Return what a camp's agents get among those they were trained with.
 
         It is None where the matrix says so already: for a single run, and for players.
         """
-        found = [m for m in self._between(camp, camp) if m.guest == m.host]
+        found = [m for m in self._between(population, population) if m.focal == m.background]
         if len(found) == 1:
             return None
         means = [float(one.own.mean()) for one in found]
@@ -108,8 +108,8 @@ class Crossplay:
     @property
     def unit(self) -> str:
         """What intervals are over: seeds, or episodes where one seed meets one only."""
-        camps = range(len(self.camps))
-        several = [len(self._between(i, j)) > 1 for i in camps for j in camps]
+        populations = range(len(self.populations))
+        several = [len(self._between(i, j)) > 1 for i in populations for j in populations]
         if all(several):
             return "seeds"
         return "seeds or episodes" if any(several) else "episodes"
@@ -145,13 +145,13 @@ class Crossplay:
 
     def rows(self) -> list[list[str]]:
         """Return the matrix as text, with a header."""
-        own = [self.own_company(i) for i in range(len(self.camps))]
+        own = [self.own_company(i) for i in range(len(self.populations))]
         extra = ["own company"] if any(own) else []
-        found = [["guest", *self.camps, *extra]]
-        for i, name in enumerate(self.camps):
+        found = [["guest", *self.populations, *extra]]
+        for i, name in enumerate(self.populations):
             cells = [
                 _shown(self.means[i, j], self.low[i, j], self.high[i, j])
-                for j in range(len(self.camps))
+                for j in range(len(self.populations))
             ]
             one = own[i]
             last = [_shown(one[0], *one[1]) if one else ""] if extra else []
@@ -168,10 +168,10 @@ class Crossplay:
     def _lines(self) -> list[dict[str, Any]]:
         return [
             {
-                "guest_camp": self.camps[one.guest_camp],
-                "host_camp": self.camps[one.host_camp],
-                "guest": one.guest,
-                "host": one.host,
+                "guest_camp": self.populations[one.guest_camp],
+                "host_camp": self.populations[one.host_camp],
+                "guest": one.focal,
+                "host": one.background,
                 "episodes": len(one.returns),
                 **one.figures(),
             }
@@ -190,7 +190,7 @@ class Crossplay:
         }
         about: dict[str, Any] = {"game": self.game, "episodes": self.episodes}
         about |= {"unit": self.unit, **({"cut": self.cut} if self.cut else {})}
-        return {**about, "camps": self.camps, **matrix, "meetings": meetings}
+        return {**about, "camps": self.populations, **matrix, "meetings": meetings}
 
     def heat_map(self, path: str | Path) -> None:
         """Write the matrix as a picture (needs matplotlib)."""
@@ -205,11 +205,11 @@ class Crossplay:
 
 
 def _draw(found: Crossplay, figure: Any) -> Any:
-    size = len(found.camps)
+    size = len(found.populations)
     made = figure(figsize=(2.6 + 1.5 * size, 1.8 + 1.0 * size), layout="constrained")
     axes = made.subplots()
     image = axes.imshow(found.means, cmap="viridis")
-    names = _short(found.camps)
+    names = _short(found.populations)
     axes.set_xticks(range(size), names, rotation=30, ha="right")
     axes.set_yticks(range(size), names)
     axes.set_xlabel("hosts")

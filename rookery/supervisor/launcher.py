@@ -80,7 +80,7 @@ class Child:
 
 
 def start(
-    role: str, brief: Mapping[str, Any], memory: Mapping[str, Mapping[str, Any]]
+    role: str, process_spec: Mapping[str, Any], memory: Mapping[str, Mapping[str, Any]]
 ) -> Child:
     """Start the process of a role; it gets the descriptors of its memory.
 
@@ -88,7 +88,7 @@ def start(
         OSError: if the system gives no process.
     """
     kind = role.split()[0]
-    told = {"kind": kind, "brief": brief, "memory": memory, "path": sys.path}
+    told = {"kind": kind, "brief": process_spec, "memory": memory, "path": sys.path}
     shared = [one["descriptor"] for one in memory.values()]
     with ExitStack() as left, ExitStack() as given:
         inside = _memory_file(json.dumps(told).encode())

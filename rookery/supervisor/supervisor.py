@@ -13,7 +13,7 @@ from typing import Any
 
 from rookery import errors
 from rookery.errors import RookeryError
-from rookery.shm.counters import Words
+from rookery.shm.counters import Counters
 from rookery.supervisor.child import TOLD
 from rookery.supervisor.launcher import Child
 from rookery.supervisor.restarts import Restarts
@@ -55,7 +55,7 @@ class Supervisor:
     def __init__(
         self,
         launch: Launch,
-        words: Words,
+        counters: Counters,
         progress: Mapping[str, str],
         limits: Limits,
         tell: Tell,
@@ -72,7 +72,7 @@ class Supervisor:
             about: role to how people know it, where its name says too little.
         """
         self._about = about or {}
-        self._launch, self._words, self._tell = launch, words, tell
+        self._launch, self._counters, self._tell = launch, counters, tell
         self._progress = dict(progress)
         self._restarts, self._silence = Restarts(limits.deaths), Silence(limits.silence)
         self._loading = Silence(max(limits.silence, LOADING_SECONDS))
@@ -101,7 +101,7 @@ class Supervisor:
     @property
     def is_ready(self) -> bool:
         """Whether every process has reached its work loop."""
-        beats = [self._words.load(f"{role} beat") for role in self._children]
+        beats = [self._counters.load(f"{role} beat") for role in self._children]
         return not self._due and all(beat > 0 for beat in beats)
 
     def begun(self) -> None:
@@ -130,16 +130,16 @@ class Supervisor:
                 self._put_off(role, f"it could not be started again ({error})")
 
     def _look_at(self, role: str, child: Child) -> None:
-        if role in self._loading_roles and self._words.load(f"{role} beat") > 0:
+        if role in self._loading_roles and self._counters.load(f"{role} beat") > 0:
             self._loading_roles.remove(role)
             attempt = self._restarts.record(role).attempt
             self._tell("ready", role, pid=child.pid, attempt=attempt)
-        if self._words.load(self._progress[role]) > self._reached[role]:
+        if self._counters.load(self._progress[role]) > self._reached[role]:
             self._restarts.progressed(role)
 
     def _end_the_silent(self) -> None:
         """Kill who hangs, and let it be restarted like anybody else who died."""
-        beats = {role: self._words.load(f"{role} beat") for role in self._children}
+        beats = {role: self._counters.load(f"{role} beat") for role in self._children}
         working = {role: beat for role, beat in beats.items() if beat > 0}
         loading = {role: beat for role, beat in beats.items() if beat == 0}
         silent = self._silence.look(working) | self._loading.look(loading)
@@ -153,7 +153,7 @@ class Supervisor:
     def look_for_stalls(self) -> None:
         """Tell who has stopped getting on, once."""
         roles = [*self._children, *self._due]
-        reached = {role: self._words.load(self._progress[role]) for role in roles}
+        reached = {role: self._counters.load(self._progress[role]) for role in roles}
         for stall in self.stalls.look(reached):
             child = self._children.get(stall.role)
             pid = child.pid if child else None
@@ -161,11 +161,11 @@ class Supervisor:
             self._tell("stalled", stall.role, pid=pid, attempt=attempt, line=str(stall))
 
     def _begin(self, role: str, event: str) -> None:
-        self._words.note(f"{role} beat", 0)
+        self._counters.note(f"{role} beat", 0)
         self._silence.forget(role)
         self._loading.forget(role)
         self._loading_roles.add(role)
-        self._reached[role] = self._words.load(self._progress[role])
+        self._reached[role] = self._counters.load(self._progress[role])
         child = self._children[role] = self._launch(role)
         attempt = self._restarts.record(role).attempt
         self._tell(event, role, pid=child.pid, attempt=attempt)

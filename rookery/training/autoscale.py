@@ -28,7 +28,7 @@ WORTH = 1.1
 
 
 @dataclass(frozen=True)
-class Choice:
+class WorkerChoice:
     """How many workers, and why."""
 
     workers: int
@@ -36,7 +36,7 @@ class Choice:
 
 
 @dataclass
-class Tuner:
+class Autoscaler:
     """Times rounds, and decides."""
 
     config: Config
@@ -59,7 +59,7 @@ class Tuner:
         timed = sum(self._played) + sum(self._learned)
         return len(self._played) >= LEAST_ROUNDS and timed >= LEAST_SECONDS
 
-    def decide(self, rounds: int) -> Choice:
+    def decide(self, rounds: int) -> WorkerChoice:
         """Decide how many workers to have, in a run of so many rounds."""
         agents = sum(member.learns for member in self.members)
         play, learn = statistics.median(self._played), statistics.median(self._learned)
@@ -80,7 +80,7 @@ class Tuner:
 
 def choose(
     play: float, learn: float, schedule: str, cores: int, agents: int, rounds_left: int
-) -> Choice:
+) -> WorkerChoice:
     """Return how many workers pay, from what a round costs in one process."""
     alone = play + learn
     best, fastest = 0, alone
@@ -92,13 +92,13 @@ def choose(
             best, fastest = workers, expected
     times = f"playing takes {1e3 * play:.0f} ms of a round, learning {1e3 * learn:.0f} ms"
     if cores < 2:
-        return Choice(0, f"{AUTO} one process, since there is one core")
+        return WorkerChoice(0, f"{AUTO} one process, since there is one core")
     if not best or alone / fastest < WORTH:
-        return Choice(0, f"{AUTO} one process, since {times}: too little to gain")
+        return WorkerChoice(0, f"{AUTO} one process, since {times}: too little to gain")
     if rounds_left * (alone - fastest) < START_SECONDS:
-        return Choice(0, f"{AUTO} one process, since the run is short and {times}")
+        return WorkerChoice(0, f"{AUTO} one process, since the run is short and {times}")
     hoped = f"side by side on {cores} cores a round should take {1e3 * fastest:.0f} ms"
-    return Choice(best, f"{AUTO} {in_words(best)}, since {times}; {hoped}")
+    return WorkerChoice(best, f"{AUTO} {in_words(best)}, since {times}; {hoped}")
 
 
 def in_words(workers: int) -> str:

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rookery.actor.process import Stage
+from rookery.actor.process import ActorProcess
 from rookery.algorithms.agents import Member
 from rookery.errors import RookeryError
 from rookery.games.registry import Entry
 from rookery.learner.process import learner_of
 from rookery.protocol.arena import Arena
-from rookery.protocol.process_spec import Brief
-from rookery.protocol.schedule import Borders
-from rookery.shm.heartbeat import Status
+from rookery.protocol.process_spec import ProcessSpec
+from rookery.protocol.schedule import RoundSchedule
+from rookery.shm.heartbeat import Heartbeat
 from rookery.stop import StopFlag
 from rookery.supervisor.supervisor import CannotStart, Tell
-from rookery.training.autoscale import Tuner, in_words
-from rookery.training.process_pool import Crew
+from rookery.training.autoscale import Autoscaler, in_words
+from rookery.training.process_pool import ProcessPool
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Parts:
     """What every engine is made of."""
 
     entry: Entry
-    brief: Brief
+    process_spec: ProcessSpec
     members: Sequence[Member]
     arena: Arena
-    borders: Borders
+    schedule: RoundSchedule
     stop: StopFlag
     tell: Tell
 
@@ -42,32 +42,32 @@ class OneProcess:
     """Everything in this process: rounds are played and learned in turn."""
 
     def __init__(self, parts: Parts) -> None:
-        brief, members, arena = parts.brief, parts.members, parts.arena
-        status = Status(stop=parts.stop)
-        self.stage = Stage(parts.entry, brief, members, arena, parts.borders, status)
+        process_spec, members, arena = parts.process_spec, parts.members, parts.arena
+        heartbeat = Heartbeat(stop=parts.stop)
+        self.actor_process = ActorProcess(parts.entry, process_spec, members, arena, parts.schedule, heartbeat)
         everyone = range(len(members))
-        self.learner = learner_of(brief, members, arena, everyone, status)
-        self._played = self.stage.actor.begin()
+        self.learner = learner_of(process_spec, members, arena, everyone, heartbeat)
+        self._played = self.actor_process.actor.begin()
         """The last round that had been played when this process took over."""
         self.learner.begin()
 
     def advance(self, number: int) -> None:
         """Play and learn a round, or what is left of it."""
         if number > self._played:
-            self.stage.play_round(number)
+            self.actor_process.play_round(number)
         self.learner.learn_round(number)
 
     def finish(self) -> None:
         """Play the matches of the last border."""
-        self.stage.finish()
+        self.actor_process.finish()
 
     def close(self) -> None:
         """Let go of the game."""
-        self.stage.close()
+        self.actor_process.close()
 
 
 @dataclass
-class Engine:
+class Executor:
     """Whoever computes at present.
 
     With a number of workers it is a crew, or as many of it as can be had. With `auto` it is
@@ -75,16 +75,16 @@ class Engine:
     """
 
     parts: Parts
-    tuner: Tuner | None
+    autoscaler: Autoscaler | None
     notes: list[str] = field(default_factory=list)
     """What is worth telling: who computes from now on, and why."""
-    now: OneProcess | Crew | None = None
-    _coming: Crew | None = None
+    now: OneProcess | ProcessPool | None = None
+    _coming: ProcessPool | None = None
     """A crew that is starting while rounds go on."""
 
     def start(self, workers: int) -> None:
         """Start with some workers, or without."""
-        self.now = self._crew(workers) if workers else None
+        self.now = self._pool(workers) if workers else None
         self.now = self.now or OneProcess(self.parts)
 
     def advance(self, number: int) -> None:
@@ -109,24 +109,24 @@ class Engine:
             learned: seconds of learning; 0 if no update was made.
             whole: seconds from border to border.
         """
-        if self.tuner is None:
+        if self.autoscaler is None:
             return
-        if isinstance(self.now, Crew):
-            self.tuner.add_in_company(whole)
-            if self.tuner.is_slower and self._settle():
+        if isinstance(self.now, ProcessPool):
+            self.autoscaler.add_in_company(whole)
+            if self.autoscaler.is_slower and self._settle():
                 self._replace(lambda: OneProcess(self.parts))
                 self._say("one process again: several turned out slower here.")
-                self.tuner = None
+                self.autoscaler = None
         elif self._coming is not None:
             self._welcome()
         else:
-            self.tuner.add(played, learned)
-            if self.tuner.has_enough:
+            self.autoscaler.add(played, learned)
+            if self.autoscaler.has_enough:
                 self._decide()
 
     def _settle(self) -> bool:
         """Bring all to one border; return whether one may change who computes there."""
-        assert isinstance(self.now, Crew)
+        assert isinstance(self.now, ProcessPool)
         self.now.settle()
         return self._can_go_back
 
@@ -141,12 +141,12 @@ class Engine:
         return bool(np.all(newest.get("game/exact", True)))
 
     def _decide(self) -> None:
-        assert self.tuner is not None
-        choice = self.tuner.decide(self.parts.brief.config.rounds)
+        assert self.autoscaler is not None
+        choice = self.autoscaler.decide(self.parts.process_spec.config.rounds)
         self._say(choice.reason)
-        self._coming = self._crew(choice.workers) if choice.workers else None
+        self._coming = self._pool(choice.workers) if choice.workers else None
         if self._coming is None:
-            self.tuner = None
+            self.autoscaler = None
 
     def _welcome(self) -> None:
         """Hand over to the crew that was starting, once all of it is ready."""
@@ -158,31 +158,31 @@ class Engine:
                 self._replace(lambda: coming)
         except RookeryError as error:
             coming.close()
-            self._coming = self.tuner = None
+            self._coming = self.autoscaler = None
             self._say(f"{error}; the run goes on in one process.")
 
-    def _crew(self, workers: int) -> Crew | None:
+    def _pool(self, workers: int) -> ProcessPool | None:
         """Return a crew with as many workers as the system gives; tell what it refused."""
         parts = self.parts
         learning = sum(member.learns for member in parts.members)
         for fewer in range(min(workers, learning), 0, -1):
-            crew = Crew(
-                parts.brief,
+            pool = ProcessPool(
+                parts.process_spec,
                 parts.members,
                 parts.arena,
-                parts.borders,
+                parts.schedule,
                 fewer,
                 parts.tell,
                 parts.stop,
             )
             try:
-                crew.start()
-                return crew
+                pool.start()
+                return pool
             except CannotStart as error:
                 self._say(f"{error}; the run goes on with {in_words(fewer - 1)}.")
         return None
 
-    def _replace(self, make: Callable[[], OneProcess | Crew]) -> None:
+    def _replace(self, make: Callable[[], OneProcess | ProcessPool]) -> None:
         assert self.now is not None
         self.now.close()
         self.now = make()

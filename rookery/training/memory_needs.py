@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan, Rule
+from rookery.algorithms.base import AgentPlan, Learner
 from rookery.config.run import Config
 from rookery.protocol.arena import Arena
 from rookery.shm.block import MemoryRefused
@@ -50,7 +50,7 @@ class Need:
 class Size:
     """What an agent's memory depends on."""
 
-    rule: type[Rule]
+    rule: type[Learner]
     plan: AgentPlan
     worlds: int
     turns: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rookery.actor.process import seat_scripted
-from rookery.actor.state import Life, snapshot_of
+from rookery.actor.state import ActorState, snapshot_of
 from rookery.algorithms.agents import Member, capacity_of
 from rookery.config.run import Config
 from rookery.games.base import Game
@@ -32,7 +32,7 @@ def plan_memory(
             state = member.algorithm.rule.shapes(member.plan, slots, config.worlds)
         agents.append(AgentMemory(member.plan.spec, slots, state, member.hidden))
     players = seat_scripted(entry, game, members, config.seed)
-    snapshot = snapshot_of(game, Life(members, game), players)
+    snapshot = snapshot_of(game, ActorState(members, game), players)
     shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}
     reports = max(2, rounds_ahead(config))
     size = report_bytes(config, game)

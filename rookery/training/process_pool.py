@@ -13,8 +13,8 @@ from typing import Any
 
 from rookery.algorithms.agents import Member
 from rookery.protocol.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
-from rookery.protocol.process_spec import Brief
-from rookery.protocol.schedule import Borders
+from rookery.protocol.process_spec import ProcessSpec
+from rookery.protocol.schedule import RoundSchedule
 from rookery.stop import StopFlag
 from rookery.supervisor.launcher import Child, start
 from rookery.supervisor.supervisor import Limits, Supervisor, Tell
@@ -23,22 +23,22 @@ LOOK_SECONDS = 0.05
 """How long main waits for anything before it looks after the processes."""
 
 
-class Crew:
+class ProcessPool:
     """The processes of a run."""
 
     def __init__(
         self,
-        brief: Brief,
+        process_spec: ProcessSpec,
         members: Sequence[Member],
         arena: Arena,
-        borders: Borders,
+        schedule: RoundSchedule,
         workers: int,
         tell: Tell,
         stop: StopFlag | None = None,
     ) -> None:
-        self._arena, self._borders = arena, borders
+        self._arena, self._schedule = arena, schedule
         self._stop = stop or StopFlag()
-        self._brief = replace(brief, generation=arena.words.load(HANDED) + 1)
+        self._process_spec = replace(process_spec, generation=arena.counters.load(HANDED) + 1)
         hosted = share_out(members, workers)
         self.hosted = {worker_name(i): agents for i, agents in enumerate(hosted)}
         self._members = members
@@ -46,7 +46,7 @@ class Crew:
         progress = {ACTOR: SNAPSHOT} | {
             role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
         }
-        restarts = brief.config.restarts
+        restarts = process_spec.config.restarts
         limits = Limits(restarts.limit, restarts.silence)
         about = {role: self._in_words(role) for role in self.hosted}
 
@@ -55,7 +55,7 @@ class Crew:
             return tell(event, role, **agents, **more)
 
         self.supervisor = Supervisor(
-            self._launch, arena.words, progress, limits, tell_with_agents, about
+            self._launch, arena.counters, progress, limits, tell_with_agents, about
         )
 
     def _agents(self, role: str) -> list[str]:
@@ -84,14 +84,14 @@ class Crew:
         """See that round `number` is played and learned."""
         if not self._is_handed_over:
             self._hand_over()
-        while not self._borders.wait_a_little(number, LOOK_SECONDS):
+        while not self._schedule.wait_a_little(number, LOOK_SECONDS):
             self._stop.check()
             self.supervisor.watch()
             self.supervisor.look_for_stalls()
 
     def settle(self) -> None:
         """Wait until all have done what they may, so that all are at one border."""
-        self.advance(self._borders.last_allowed)
+        self.advance(self._schedule.last_allowed)
 
     def _hand_over(self) -> None:
         """Wait until everybody is ready, and let them begin."""
@@ -99,7 +99,7 @@ class Crew:
             self._stop.check()
             time.sleep(LOOK_SECONDS)
         self.supervisor.begun()
-        self._arena.words.store(HANDED, self._brief.generation)
+        self._arena.counters.store(HANDED, self._process_spec.generation)
         self._is_handed_over = True
 
     def finish(self) -> None:
@@ -114,9 +114,9 @@ class Crew:
         self.supervisor.close()
 
     def _launch(self, role: str) -> Child:
-        brief = replace(self._brief, role=role, hosted=self.hosted.get(role, ()))
+        process_spec = replace(self._process_spec, role=role, hosted=self.hosted.get(role, ()))
         memory = self._arena.describe(None if role == ACTOR else self._agents(role))
-        return start(role, brief.to_json(), memory)
+        return start(role, process_spec.to_json(), memory)
 
 
 def share_out(members: Sequence[Member], workers: int) -> list[list[int]]:

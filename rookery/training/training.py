@@ -22,11 +22,11 @@ import numpy as np
 
 from rookery.actor.actor import Played
 from rookery.actor.process import build_game
-from rookery.actor.weights import Published
+from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import (
     Member,
-    assemble,
-    check_company,
+    build_agents,
+    check_agents,
     groups_of,
     learning_ids,
     weight_shapes,
@@ -39,15 +39,15 @@ from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry
 from rookery.learner.exactness import split_groups
 from rookery.protocol.arena import MATCHES, first_row
-from rookery.protocol.process_spec import Brief, file_sums
-from rookery.protocol.schedule import Borders, rounds_ahead
+from rookery.protocol.process_spec import ProcessSpec, file_sums
+from rookery.protocol.schedule import RoundSchedule, rounds_ahead
 from rookery.shm.block import available
 from rookery.specs import Array
 from rookery.stop import StopFlag
 from rookery.storage.arrays import shapes_of
 from rookery.supervisor.supervisor import Tell
-from rookery.training.autoscale import Tuner
-from rookery.training.executors import Engine, Parts
+from rookery.training.autoscale import Autoscaler
+from rookery.training.executors import Executor, Parts
 from rookery.training.memory_needs import check_run
 from rookery.training.memory_plan import plan_memory
 from rookery.training.warnings import advise
@@ -109,8 +109,8 @@ class Training:
         """What agents start with, by id, where it is not their own."""
         self.config = config
         game = build_game(entry, config)
-        self.members = assemble(config, game.agents)
-        check_company(self.members, config.worlds)
+        self.members = build_agents(config, game.agents)
+        check_agents(self.members, config.worlds)
         probe_of(config)  # a mistake in naming it is told before anything starts
         self.arena = plan_memory(entry, config, game, self.members)
         together = groups_of(self.members)
@@ -128,7 +128,7 @@ class Training:
             )
         self.warnings += [*lines, *advise(config, self.members)]
         groups = [[member.plan.number for member in group] for group in exact]
-        self.brief = Brief(
+        self.process_spec = ProcessSpec(
             config,
             game.agents,
             groups,
@@ -139,21 +139,21 @@ class Training:
         game.close()
         self._get_memory(folder if config.storage == "disk" else None)
         learning = learning_ids(self.members)
-        self.borders = Borders(config, self.arena.words, learning)
+        self.schedule = RoundSchedule(config, self.arena.counters, learning)
         self.parts = Parts(
             entry,
-            self.brief,
+            self.process_spec,
             self.members,
             self.arena,
-            self.borders,
+            self.schedule,
             stop or StopFlag(),
             tell,
         )
-        tuner = Tuner(config, self.members) if can_change else None
-        self.engine = Engine(self.parts, tuner)
+        autoscaler = Autoscaler(config, self.members) if can_change else None
+        self.executor = Executor(self.parts, autoscaler)
         self.matches = 0
         """Evaluations and recordings that main has been told of."""
-        self.border: int | None = None
+        self.boundary: int | None = None
         """Where it goes on from; None if it starts anew."""
 
     def _get_memory(self, folder: Path | None) -> None:
@@ -166,37 +166,37 @@ class Training:
         else:
             self.arena.allocate()
 
-    def go_on_from(self, border: int, matches: int) -> None:
+    def go_on_from(self, boundary: int, matches: int) -> None:
         """Go on from a border whose states, rows and snapshot are in memory."""
-        self.border, self.matches = border, matches
-        if self.arena.words.load(MATCHES) < matches:
-            self.arena.words.store(MATCHES, matches)
+        self.boundary, self.matches = boundary, matches
+        if self.arena.counters.load(MATCHES) < matches:
+            self.arena.counters.store(MATCHES, matches)
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn, round by round; a round that is yielded is complete."""
-        if self.border is None:
+        if self.boundary is None:
             self.publish_first()
         workers = self.config.workers
-        left = range((self.border or 0) + 1, self.config.rounds + 1)
+        left = range((self.boundary or 0) + 1, self.config.rounds + 1)
         # Nobody is started for the matches of the last border alone.
-        self.engine.start(0 if workers == "auto" or not left else workers)
+        self.executor.start(0 if workers == "auto" or not left else workers)
         for number in left:
             started = time.perf_counter()
-            self.borders.open(number - 1)
+            self.schedule.open(number - 1)
             try:
-                self.engine.advance(number)
+                self.executor.advance(number)
             except BaseException:
                 with suppress(RookeryError):  # a game that cannot be closed either
-                    self.engine.close()  # nobody writes any more
-                if self.borders.is_complete(number):
+                    self.executor.close()  # nobody writes any more
+                if self.schedule.is_complete(number):
                     yield self._round(number, started)
                 raise
             one = self._round(number, started)
             yield one
             updated = any(m.get("updates", 0) > 0 for m in one.learned.metrics.values())
             learned = one.learned.seconds if updated else 0.0
-            self.engine.reconsider(one.played.seconds, learned, one.seconds)
-        self.engine.finish()
+            self.executor.reconsider(one.played.seconds, learned, one.seconds)
+        self.executor.finish()
 
     def _round(self, number: int, started: float) -> Round:
         """Return what everybody reported of a round."""
@@ -212,7 +212,7 @@ class Training:
 
     def new_matches(self) -> list[dict[str, Any]]:
         """Return what the actor reported of matches since the last time."""
-        newest, reports = self.arena.words.load(MATCHES), self.arena.match_reports()
+        newest, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
         new = range(self.matches + 1, newest + 1)
         self.matches = newest
         return [reports.read(number) for number in new if reports.is_there(number)]
@@ -233,7 +233,7 @@ class Training:
         rows, config = self.arena.rows(member.id), self.config
         most = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
         first = rows.prepend(data[-most:])
-        self.arena.words.store(first_row(member.id), first)
+        self.arena.counters.store(first_row(member.id), first)
         if "priorities" in state:  # all alike; what cannot be drawn is dropped at once
             places = np.zeros((rows.slots, config.worlds))
             places[np.arange(first, 0) % rows.slots] = 1.0
@@ -266,7 +266,7 @@ class Training:
 
     def named_weights(self, version: int) -> dict[str, dict[str, Array]]:
         """Return the weights of a version by agent id, by name and without padding."""
-        published = Published(self.arena, self.members)
+        published = PublishedWeights(self.arena, self.members)
         weights = published.exact(version) if self._is_exact else published.newest()
         return {
             member.id: member.algorithm.rule.named_weights(
@@ -309,5 +309,5 @@ class Training:
 
     def close(self) -> None:
         """Let go of everything."""
-        self.engine.close()
+        self.executor.close()
         self.arena.close()

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from rookery.actor.actor import Actor
-from rookery.actor.policies import Cast
-from rookery.actor.state import Life, snapshot_of
+from rookery.actor.policies import PolicyRunner
+from rookery.actor.state import ActorState, snapshot_of
 from rookery.actor.weights import Weights
 from rookery.algorithms.agents import AgentPlan, Member, groups_of
-from rookery.algorithms.base import Algorithm, Choice, Policy
+from rookery.algorithms.base import Algorithm, PolicyOutput, Policy
 from rookery.algorithms.common.schedules import epsilon
-from rookery.algorithms.iqn import IqnRule
+from rookery.algorithms.iqn import IqnLearner
 from rookery.config.agent import AgentSettings, EpsilonConfig
 from rookery.config.base import Settings
 from rookery.errors import GameError
-from rookery.games.base import Game, Observation, Outcome
-from rookery.games.guard import Guarded
+from rookery.games.base import Game, Observations, Outcome
+from rookery.games.guard import GuardedGame
 from rookery.games.players import Player
 from rookery.learner.learner import reader_of
 from rookery.protocol.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
@@ -78,7 +78,7 @@ class Meadow(Game):
             columns = [self.clock, self.done.sum(axis=1), np.full(self.worlds, 7 + agent)]
             parts.append({"spot": np.stack(columns, axis=1).astype(np.int32)})
             self.shown[self.turn, agent] = (parts[-1]["spot"], active[:, agent], legal)
-        return Observation(
+        return Observations(
             parts, [active[:, i] for i in agents], [legal.copy() for _ in agents]
         )
 
@@ -137,7 +137,7 @@ class Scout(Policy):
         ) % 3
         legal = np.stack(moment.legal)
         allowed = np.take_along_axis(legal, wanted[..., None], axis=2)[..., 0]
-        return Choice(
+        return PolicyOutput(
             np.where(allowed, wanted, 0),
             moment.draws[..., 1].astype(np.float32),
             np.ones(wanted.shape),
@@ -153,21 +153,21 @@ class Counting(Player):
         self.memory["turns"] = np.zeros(self.worlds, np.int64)
         self.kept = []
 
-    def act(self, sight, turn):
+    def act(self, observation, turn):
         self.memory["turns"] += 1
         self.kept.append(self.memory["turns"].copy())
-        return np.where(sight.active, 2 * (self.memory["turns"] % 4 > 1), 0)
+        return np.where(observation.active, 2 * (self.memory["turns"] % 4 > 1), 0)
 
 
-class Stage:
+class ActorProcess:
     """An actor with everything around it, and no learner."""
 
     def __init__(self, scripted=(), frames=2, slots=40, game=None, **about):
         self.game = game or Meadow(**about)
-        guarded = Guarded(self.game, "meadow")
+        guarded = GuardedGame(self.game, "meadow")
         self.scout = type("Scout", (Scout,), {"moments": [], "weights_seen": []})
         chosen = AgentSettings(frames=frames, epsilon=EpsilonConfig(steps=20))
-        algorithm = Algorithm("scout", self.scout, IqnRule)
+        algorithm = Algorithm("scout", self.scout, IqnLearner)
         self.members = [
             Member(AgentPlan(i, spec, chosen), *role)
             for i, spec in enumerate(self.game.agents)
@@ -183,19 +183,19 @@ class Stage:
         }
         weights = {"weights": ((2,), np.float32)}
         memory = [AgentMemory(spec, slots, weights) for spec in self.game.agents]
-        first = snapshot_of(guarded, Life(self.members, guarded), self.players)
+        first = snapshot_of(guarded, ActorState(self.members, guarded), self.players)
         shapes = {name: (array.shape, array.dtype) for name, array in first.items()}
         self.arena = Arena.planned(WORLDS, memory, shapes)
         self.arena.allocate()
-        cast = Cast(groups_of(self.members), 0, WORLDS)
-        self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
+        policies = PolicyRunner(groups_of(self.members), 0, WORLDS)
+        self.actor = Actor(guarded, self.members, self.players, self.arena, policies, TURNS)
 
     def replace_actor(self, game):
         """Begin with a new actor and game where another has left its rows."""
-        cast = Cast(groups_of(self.members), 0, WORLDS)
-        guarded = Guarded(game, "meadow")
+        policies = PolicyRunner(groups_of(self.members), 0, WORLDS)
+        guarded = GuardedGame(game, "meadow")
         self.game = game
-        self.actor = Actor(guarded, self.members, self.players, self.arena, cast, TURNS)
+        self.actor = Actor(guarded, self.members, self.players, self.arena, policies, TURNS)
 
     def play(self, *rounds):
         """Play rounds; agent i plays round k with weights 10 * k + i."""
@@ -213,7 +213,7 @@ class Stage:
     def column(self, agent, name):
         """Return a column of all rows written so far, (turns, …)."""
         rows = self.arena.rows(self.game.agents[agent].id)
-        return rows.columns[name][: self.actor.life.turn]
+        return rows.columns[name][: self.actor.state.turn]
 
     def rows_until(self, agent, turns):
         """Return all bytes of an agent's first rows."""
@@ -233,7 +233,7 @@ def staged():
     stages = []
 
     def build(**about):
-        stages.append(Stage(**about))
+        stages.append(ActorProcess(**about))
         return stages[-1]
 
     yield build
@@ -452,7 +452,7 @@ def test_steps_count_the_turns_in_which_an_agent_was_active(staged, in_turn):
     stage.play(1, 2, 3)
 
     active = [stage.column(agent, "active").sum() for agent in (0, 1)]
-    assert stage.actor.life.steps.tolist() == active
+    assert stage.actor.state.steps.tolist() == active
     assert active[0] > active[1] > 0
 
 
@@ -462,7 +462,7 @@ def test_steps_are_reported(staged):
     *_, played = stage.play(1, 2)
 
     reported = [played.metrics[spec.id]["steps"] for spec in stage.game.agents]
-    assert reported == stage.actor.life.steps.tolist()
+    assert reported == stage.actor.state.steps.tolist()
 
 
 @pytest.mark.shows("C3")
@@ -510,8 +510,8 @@ def test_a_turn_is_committed_after_all_rows_of_all_agents(staged, in_turn):
 
 def watch_commits(stage):
     """Note each commit, and whether the rows of that turn were all whole by then."""
-    words, committed = stage.arena.words, []
-    store = words.store
+    counters, committed = stage.arena.counters, []
+    store = counters.store
 
     def noted(name, value):
         if name == COMMIT:
@@ -519,7 +519,7 @@ def watch_commits(stage):
             committed.append((value, all(one.is_whole(value - 1) for one in rows)))
         store(name, value)
 
-    words.store = noted
+    counters.store = noted
     return committed
 
 
@@ -529,14 +529,14 @@ def test_nothing_is_committed_while_a_turn_is_played(staged, monkeypatch):
     act = stage.game.act
 
     def looking(agents, actions):
-        seen.append(stage.arena.words.load(COMMIT))
+        seen.append(stage.arena.counters.load(COMMIT))
         act(agents, actions)
 
     monkeypatch.setattr(stage.game, "act", looking)
     stage.play(1)
 
     assert seen == [0, 1, 2, 3]
-    assert stage.arena.words.load(COMMIT) == 4
+    assert stage.arena.counters.load(COMMIT) == 4
 
 
 def test_a_game_that_breaks_half_way_commits_nothing_of_that_turn(staged, monkeypatch):
@@ -550,7 +550,7 @@ def test_a_game_that_breaks_half_way_commits_nothing_of_that_turn(staged, monkey
     with pytest.raises(GameError, match="RuntimeError: the meadow is flooded"):
         stage.play(2)
 
-    assert stage.arena.words.load(COMMIT) == 4
+    assert stage.arena.counters.load(COMMIT) == 4
     assert not stage.arena.rows("ant").is_whole(4)
 
 
@@ -559,11 +559,11 @@ def test_a_snapshot_is_left_at_every_border(staged):
 
     stage.play(1, 2)
 
-    assert stage.arena.words.load(SNAPSHOT) == 3  # border 2, plus one
+    assert stage.arena.counters.load(SNAPSHOT) == 3  # border 2, plus one
     taken = stage.arena.snapshots().read(2)
     assert taken["life/turn"].tolist() == [8]
     np.testing.assert_array_equal(taken["game/clock"], stage.game.clock)
-    np.testing.assert_array_equal(taken["life/steps"], stage.actor.life.steps)
+    np.testing.assert_array_equal(taken["life/steps"], stage.actor.state.steps)
 
 
 # Going back.
@@ -576,13 +576,13 @@ def test_rounds_played_again_from_a_snapshot_give_the_same_rows(staged, in_turn,
     stage.play(1, 2)
     kept = {name: a.copy() for name, a in stage.arena.snapshots().read(2).items()}
     played = stage.play(3, 4, 5)
-    rows, hashes = stage.rows(), stage.actor.life.hashes.copy()
+    rows, hashes = stage.rows(), stage.actor.state.hashes.copy()
 
     stage.actor._restore(kept)
     again = stage.play(3, 4, 5)
 
     assert stage.rows() == rows
-    np.testing.assert_array_equal(stage.actor.life.hashes, hashes)
+    np.testing.assert_array_equal(stage.actor.state.hashes, hashes)
     assert [one.metrics for one in again] == [one.metrics for one in played]
     for one, other in zip(played, again, strict=True):
         assert [vars_of(e) for e in one.episodes] == [vars_of(e) for e in other.episodes]
@@ -611,7 +611,7 @@ def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
     replacement.play(3, 4, 5)
 
     assert replacement.rows() == whole.rows()
-    np.testing.assert_array_equal(replacement.actor.life.hashes, whole.actor.life.hashes)
+    np.testing.assert_array_equal(replacement.actor.state.hashes, whole.actor.state.hashes)
 
 
 @pytest.mark.shows("B12")
@@ -619,7 +619,7 @@ def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
 def test_a_new_actor_does_not_go_on_from_a_damaged_row(staged, turn):
     stage = staged(scripted=[1])
     stage.play(1, 2, 3)
-    stage.arena.words.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
+    stage.arena.counters.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
     stage.replace_actor(Meadow())
     for spec in stage.game.agents:
         rows = stage.arena.rows(spec.id)
@@ -698,7 +698,7 @@ def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(stage
                 for name in columns:
                     chain.update(np.ascontiguousarray(record[name]).tobytes())
             found = chain.digest()
-        assert stage.actor.life.hashes[place].tobytes() == found
+        assert stage.actor.state.hashes[place].tobytes() == found
 
 
 @pytest.mark.parametrize(
@@ -722,7 +722,7 @@ def test_any_other_row_gives_another_row_hash_and_only_to_its_agent(
     plain.play(1, 2)
     other.play(1, 2)
 
-    ours, theirs = plain.actor.life.hashes, other.actor.life.hashes
+    ours, theirs = plain.actor.state.hashes, other.actor.state.hashes
     assert ours[agent].tobytes() != theirs[agent].tobytes()
     assert ours[1 - agent].tobytes() == theirs[1 - agent].tobytes()
 
@@ -733,7 +733,7 @@ def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(staged):
     plain.play(1, 2, 3)
     other.play(1, 2, 3)
 
-    assert plain.actor.life.hashes[0].tobytes() != other.actor.life.hashes[0].tobytes()
+    assert plain.actor.state.hashes[0].tobytes() != other.actor.state.hashes[0].tobytes()
 
 
 # A game that cannot be brought back.
@@ -776,7 +776,7 @@ def test_a_game_that_cannot_be_brought_back_loses_nothing_that_was_committed(int
     (played,) = stage.play(2)
 
     assert [stage.rows_until(agent, LOST) for agent in (0, 1)] == kept
-    assert stage.arena.words.load(COMMIT) == 2 * TURNS
+    assert stage.arena.counters.load(COMMIT) == 2 * TURNS
     assert played.interrupted
     assert not stage.play(3)[0].interrupted
 

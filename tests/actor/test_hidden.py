@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.actor.weights import Published
+from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.recurrent_dqn import RecurrentDqnPolicy
 from rookery.algorithms.recurrent_ppo import RecurrentPpoPolicy
 from rookery.config.resolve import resolve
@@ -140,9 +140,9 @@ def test_an_actor_plays_the_same_again_from_a_snapshot(training):
     train(training)
     snapshot = training.arena.snapshots().read(6)
     kept = {name: array.copy() for name, array in snapshot.items()}
-    weights = Published(training.arena, training.members).exact(6)
+    weights = PublishedWeights(training.arena, training.members).exact(6)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.engine.now.stage.actor
+    actor = training.executor.now.stage.actor
     rows = [training.arena.rows(member.id) for member in training.members]
 
     found = []

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rookery.actor.weights import Published
+from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.iqn import IqnPolicy
 from rookery.algorithms.ppo_acting import PpoPolicy
 from rookery.config.resolve import resolve
@@ -168,14 +168,14 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
     kept = {}
 
     for one in training.rounds():
-        border = one.number * SMALL["turns_per_round"]
+        boundary = one.number * SMALL["turns_per_round"]
         for member in training.members:
             rows = training.arena.rows(member.id)
-            for turn in range(border - SMALL["turns_per_round"], border):
+            for turn in range(boundary - SMALL["turns_per_round"], boundary):
                 kept[member.id, turn] = rows.records[turn % rows.slots].tobytes()
-            for turn in range(max(0, border - 20), border):
+            for turn in range(max(0, boundary - 20), boundary):
                 assert rows.records[turn % rows.slots].tobytes() == kept[member.id, turn]
-    assert training.engine.now.stage.actor.life.episodes.number.min() >= 3
+    assert training.executor.now.stage.actor.life.episodes.number.min() >= 3
 
 
 @pytest.mark.shows("B7")
@@ -200,9 +200,9 @@ def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
     training = trained(game, rounds=2, agents={"2": {"player": "forager"}})
     train(training)
     kept = {n: a.copy() for n, a in training.arena.snapshots().read(2).items()}
-    weights = Published(training.arena, training.members).exact(2)
+    weights = PublishedWeights(training.arena, training.members).exact(2)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.engine.now.stage.actor
+    actor = training.executor.now.stage.actor
     rows = [training.arena.rows(m.id) for m in training.members]
 
     found = []

@@ -87,7 +87,7 @@ class Life:
         self.plan, self.worlds, self.turns = plan, worlds, turns
         capacity = settings.replay.capacity
         slots = slots_needed(capacity, worlds, turns, settings.frames)
-        block = Block.create(Rows.plan(plan.spec, worlds, slots, hidden))
+        block = Block.create(Rows.layout(plan.spec, worlds, slots, hidden))
         self.rows = Rows(block)
         block.close()  # the rows hold on to the memory
         self._writer = ReplayWriter(self.rows)
@@ -155,11 +155,11 @@ class Life:
         self._hidden[self._age == 0] = 0
         mask, hidden = legal if spec.masked else None, self._hidden
         carried = hidden if hidden.size else None
-        self._writer.see(self.turn, parts, active, mask, self._age, carried)
+        self._writer.write_observation(self.turn, parts, active, mask, self._age, carried)
         hidden[active] = self._carried.uniform(-1, 1, hidden.shape)[active]
-        self._writer.act(self.turn, actions, chances, 0)
+        self._writer.write_action(self.turn, actions, chances, 0)
         rewards = np.full(worlds, np.nan) if unhappy else rewards
-        self._writer.get(self.turn, rewards, terminated, ends & ~terminated)
+        self._writer.write_outcome(self.turn, rewards, terminated, ends & ~terminated)
         self._age = np.where(self._closing, 0, self._age + 1)
         self._closing = ends
         self.turn += 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rookery.algorithms.agents import assemble, check_company, groups_of, stack_key
+from rookery.algorithms.agents import build_agents, check_agents, groups_of, stack_key
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.config.base import Settings
@@ -30,7 +30,7 @@ def specs_of(*ids, parts=SEES, actions=("left", "right"), masked=False):
 def company(specs=None, **settings):
     """Return the members of a company with these settings."""
     config = resolve({"game": {"name": "any"}} | settings, Settings)
-    return assemble(config, specs or specs_of(*IDS))
+    return build_agents(config, specs or specs_of(*IDS))
 
 
 def ids_of(groups):
@@ -231,7 +231,7 @@ def test_a_replay_too_small_to_ever_learn_from_is_refused(settings, needed):
         ConfigError,
         match=rf"'gatherer' would never learn.*capacity is 100.*{needed} steps.*raise",
     ) as caught:
-        check_company(members)
+        check_agents(members)
     assert len(caught.value.problems) == 1
 
 
@@ -240,7 +240,7 @@ def test_all_agents_that_would_never_learn_are_told_at_once():
     members = company(replay={"capacity": 10, "warmup": 20})
 
     with pytest.raises(ConfigError, match="3 problems") as caught:
-        check_company(members)
+        check_agents(members)
 
     assert [text.split("'")[1] for text in caught.value.problems] == list(IDS)
 
@@ -256,7 +256,7 @@ def test_all_agents_that_would_never_learn_are_told_at_once():
     ids=["enough", "frozen", "scripted"],
 )
 def test_a_company_that_can_learn_or_need_not_is_accepted(settings):
-    check_company(company(agents={"*": settings}))
+    check_agents(company(agents={"*": settings}))
 
 
 def training_of(**settings):

@@ -117,9 +117,9 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
         usable, importance = reader.usable, np.ones(size)
         order = (drawn * len(usable)).astype(int)
         if name == "prioritised":  # by the leaves, which lie in the order of places
-            usable, chances = np.sort(usable), leaves / leaves.sum()
-            order = np.searchsorted(chances.cumsum(), drawn, side="right")
-            importance = (len(leaves) * chances[order]) ** -0.4
+            usable, probabilities = np.sort(usable), leaves / leaves.sum()
+            order = np.searchsorted(probabilities.cumsum(), drawn, side="right")
+            importance = (len(leaves) * probabilities[order]) ** -0.4
             importance /= importance.max()
         noises = [None, None]
         if plan.settings.dqn.noisy:
@@ -190,8 +190,8 @@ def test_noise_changes_with_the_round_and_can_be_left_out():
 
 
 @pytest.mark.parametrize(("noisy", "chance"), [(True, 0.0), (False, 1.0)])
-def test_noise_in_the_weights_takes_the_place_of_epsilon(noisy, chance):
+def test_noise_in_the_weights_takes_the_place_of_epsilon(noisy, probability):
     # That IQN's own noise is on is nothing to DQN.
     plan = plan_of(dqn={"noisy": noisy}, iqn={"noisy": not noisy}, algorithm="dqn")
 
-    assert exploration_of(Member(plan, DQN, None, learns=True), steps=0) == chance
+    assert exploration_of(Member(plan, DQN, None, learns=True), steps=0) == probability

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.common.group import noise_for
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.rng import Purpose, Stream
@@ -199,9 +199,9 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
         usable, importance = reader.usable, np.ones(size)
         order = (drawn[:size] * len(usable)).astype(int)
         if name == "prioritised":  # by the leaves, which lie in the order of places
-            usable, chances = np.sort(usable), leaves / leaves.sum()
-            order = np.searchsorted(chances.cumsum(), drawn[:size], side="right")
-            importance = (len(leaves) * chances[order]) ** -0.4
+            usable, probabilities = np.sort(usable), leaves / leaves.sum()
+            order = np.searchsorted(probabilities.cumsum(), drawn[:size], side="right")
+            importance = (len(leaves) * probabilities[order]) ** -0.4
             importance /= importance.max()
         batch = reader.batch(usable[order])
         noises = [None, None]
@@ -357,9 +357,9 @@ class Dealt:
 @pytest.mark.shows("D4")
 @pytest.mark.parametrize("times", [2, 3])
 def test_small_batches_accumulated_equal_one_large_batch(times):
-    chance, size, quantiles = np.random.default_rng(0), 5, 4
-    steps = chance.random((times, size))
-    fractions, others = chance.random((2, times, size, quantiles))
+    probability, size, quantiles = np.random.default_rng(0), 5, 4
+    steps = probability.random((times, size))
+    fractions, others = probability.random((2, times, size, quantiles))
     kept = {}
     for name, batch, repeats in (("small", size, times), ("large", times * size, 1)):
         plan = plan_of(
@@ -435,7 +435,7 @@ def moment_of(plans, worlds, luck=0, exploration=0.0, legal=None):
         turns = np.full(worlds, life.turn - 1)
         moments.append(life.reader.look(turns, np.arange(worlds)))
     draws = np.random.default_rng(luck).random((len(plans), worlds, 2))
-    return Moment(
+    return PolicyInput(
         moments,
         legal if legal is not None else [None] * len(plans),
         draws,
@@ -494,9 +494,9 @@ def test_exploring_agents_take_every_action_as_often_as_they_say():
 
 
 def some_legal(worlds, actions=5, luck=0):
-    chance = np.random.default_rng(luck)
-    legal = chance.random((worlds, actions)) < 0.4
-    legal[np.arange(worlds), chance.integers(actions, size=worlds)] = True
+    probability = np.random.default_rng(luck)
+    legal = probability.random((worlds, actions)) < 0.4
+    legal[np.arange(worlds), probability.integers(actions, size=worlds)] = True
     return legal
 
 

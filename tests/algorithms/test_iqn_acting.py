@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.iqn_network import midpoints
 from rookery.specs import Part
@@ -37,20 +37,20 @@ def weights_of(plans):
 
 def moment_of(plans, worlds, most=1, luck=0):
     """Return a moment in which a fifth of everything is above 0, up to `most`."""
-    chance = np.random.default_rng(luck)
+    probability = np.random.default_rng(luck)
     seen = []
     for plan in plans:
         shapes = {k: (worlds, 2, *part.shape) for k, part in plan.spec.parts.items()}
         seen.append(
             {
-                name: ((chance.random(shape) < 0.2) * chance.integers(1, most + 1)).astype(
+                name: ((probability.random(shape) < 0.2) * probability.integers(1, most + 1)).astype(
                     plan.spec.parts[name].dtype
                 )
                 for name, shape in shapes.items()
             }
         )
-    draws = chance.random((len(plans), worlds, 2))
-    return Moment(seen, [None] * len(plans), draws, np.zeros(len(plans)))
+    draws = probability.random((len(plans), worlds, 2))
+    return PolicyInput(seen, [None] * len(plans), draws, np.zeros(len(plans)))
 
 
 def acted(plans, weights, moment):
@@ -115,7 +115,7 @@ def test_an_agent_gets_the_same_bits_in_any_company(kind, worlds):
     together = acted(plans, weights, moment)
 
     for i in range(len(plans)):
-        own = Moment(
+        own = PolicyInput(
             moment.seen[i : i + 1],
             moment.legal[i : i + 1],
             moment.draws[i : i + 1],

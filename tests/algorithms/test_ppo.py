@@ -10,7 +10,7 @@ import torch
 
 from rookery.actor.policies import exploration_of
 from rookery.algorithms.agents import Member
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.common.rollout import advantages_of
 from rookery.algorithms.ppo import PPO
 from rookery.rng import Purpose, Stream
@@ -332,7 +332,7 @@ def moment_of(plan, worlds, exploration=1.0, legal=None, luck=0):
     life.live()
     seen = life.reader.look(np.full(worlds, life.turn - 1), np.arange(worlds))
     draws = np.random.default_rng(luck).random((1, worlds, 2))
-    return Moment([seen], [legal], draws, np.array([exploration]))
+    return PolicyInput([seen], [legal], draws, np.array([exploration]))
 
 
 def chances_of(plan, weights, moment, policy):
@@ -349,9 +349,9 @@ def chances_of(plan, weights, moment, policy):
 
 
 def some_legal(worlds, actions=5):
-    chance = np.random.default_rng(0)
-    legal = chance.random((worlds, actions)) < 0.4
-    legal[np.arange(worlds), chance.integers(actions, size=worlds)] = True
+    probability = np.random.default_rng(0)
+    legal = probability.random((worlds, actions)) < 0.4
+    legal[np.arange(worlds), probability.integers(actions, size=worlds)] = True
     return legal
 
 
@@ -363,18 +363,18 @@ def test_probabilities_and_entropies_are_those_of_the_network(masked):
 
     choice = policy.act(moment)
 
-    chances = chances_of(plan, weights[0], moment, policy)
-    taken = chances[np.arange(30), choice.actions[0]]
-    logs = np.log(np.maximum(chances, 1e-30))
+    probabilities = chances_of(plan, weights[0], moment, policy)
+    taken = probabilities[np.arange(30), choice.actions[0]]
+    logs = np.log(np.maximum(probabilities, 1e-30))
     assert choice.probabilities[0] == pytest.approx(taken, rel=1e-4)
-    assert choice.entropies[0] == pytest.approx(-(chances * logs).sum(axis=1), abs=1e-4)
+    assert choice.entropies[0] == pytest.approx(-(probabilities * logs).sum(axis=1), abs=1e-4)
 
 
 def test_actions_are_taken_as_often_as_their_probabilities_say():
     plan = plan_of()
     policy, weights = policy_of([plan])
     moment = moment_of(plan, 1)
-    (chances,) = chances_of(plan, weights[0], moment, policy)
+    (probabilities,) = chances_of(plan, weights[0], moment, policy)
     worlds = 4_000
     moment.seen = [
         {name: np.repeat(a, worlds, axis=0) for name, a in moment.seen[0].items()}
@@ -383,7 +383,7 @@ def test_actions_are_taken_as_often_as_their_probabilities_say():
 
     actions = policy.act(moment).actions[0]
 
-    assert np.bincount(actions, minlength=5) / worlds == pytest.approx(chances, abs=0.03)
+    assert np.bincount(actions, minlength=5) / worlds == pytest.approx(probabilities, abs=0.03)
 
 
 @pytest.mark.parametrize(("draw", "expected"), [(0.0, "first"), (1 - 2**-32, "last")])
@@ -423,8 +423,8 @@ def test_without_exploration_the_likeliest_action_is_taken():
 
     choice = policy.act(moment)
 
-    chances = chances_of(plan, weights[0], moment, policy)
-    assert choice.actions[0].tolist() == chances.argmax(axis=1).tolist()
+    probabilities = chances_of(plan, weights[0], moment, policy)
+    assert choice.actions[0].tolist() == probabilities.argmax(axis=1).tolist()
 
 
 def test_ppo_goes_on_drawing_when_epsilon_has_run_out():

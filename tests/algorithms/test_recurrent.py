@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.agents import Member, check_company
+from rookery.algorithms.agents import Member, check_agents
 from rookery.algorithms.common.rollout import LEAST
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
@@ -43,16 +43,16 @@ def hand_plan(burn_in, gap):
 
 def hand_reader(plan):
     """Return an episode of three steps, its closing row, and the next one's first."""
-    rows = Rows(Block.create(Rows.plan(plan.spec, 1, 8, 16)))
+    rows = Rows(Block.create(Rows.layout(plan.spec, 1, 8, 16)))
     writer = ReplayWriter(rows)
     ages, actions, rewards = [0, 1, 2, 3, 0], [0, 1, 0, 0, 0], [1.0, 0.0, 3.0, 0.0, 0.0]
     for turn in range(5):
         seen, active = {"self": np.ones((1, 3), np.float32)}, np.array([turn != 3])
         hidden = np.full((1, 16), 0.1 * turn, np.float32)
-        writer.see(turn, seen, active, None, np.array([ages[turn]]), hidden)
-        writer.act(turn, np.array([actions[turn]]), 0.5, 0)
+        writer.write_observation(turn, seen, active, None, np.array([ages[turn]]), hidden)
+        writer.write_action(turn, np.array([actions[turn]]), 0.5, 0)
         over = np.array([turn == 2])
-        writer.get(turn, np.array([rewards[turn]]), over, ~np.ones(1, bool))
+        writer.write_outcome(turn, np.array([rewards[turn]]), over, ~np.ones(1, bool))
     reader = ReplayReader("0", rows, capacity=5, frames=1, n_step=1, discount=0.5)
     reader.take_in(5)
     return reader
@@ -161,7 +161,7 @@ def plain_dqn_loss(reader, steps, weights, target, burn_in):
         turn, world = divmod(step, WORLDS)
         own = reader.usable[reader.usable % WORLDS == world]
         closing = set(reader.closes(own).tolist())
-        rows = range(turn, reader.border)
+        rows = range(turn, reader.boundary)
         turns = [t for t in rows if entry(reader, "active", t, world) or t in closing]
         turns, found, fresh = turns[:LENGTH], [], False
         hidden = [stored(reader, turn, world)] * 2
@@ -274,8 +274,8 @@ def test_sequences_with_no_row_to_learn_from_are_refused():
         match=r"agent '0': recurrent.sequence is 8, but recurrent.burn_in \(5\) and n_step "
         r"\(3\) leave no row of it to learn from: raise recurrent.sequence",
     ):
-        check_company([member])
-    check_company([Member(plan, RECURRENT_PPO, None, learns=True)])
+        check_agents([member])
+    check_agents([Member(plan, RECURRENT_PPO, None, learns=True)])
 
 
 def test_retrace_is_refused():
@@ -284,7 +284,7 @@ def test_retrace_is_refused():
     with pytest.raises(
         ConfigError, match=r"dqn.retrace is 0.9, but recurrent_dqn learns from sequences"
     ):
-        check_company([Member(plan, RECURRENT_DQN, None, learns=True)])
+        check_agents([Member(plan, RECURRENT_DQN, None, learns=True)])
 
 
 # Priorities.

@@ -8,7 +8,7 @@ import pytest
 
 import rookery
 import rookery.algorithms as package
-from rookery.algorithms.base import Algorithm, Policy, Rule
+from rookery.algorithms.base import Algorithm, Policy, Learner
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
@@ -41,7 +41,7 @@ def test_an_algorithm_brings_a_policy_and_a_rule(name):
     assert isinstance(found, Algorithm)
     assert found.name == name
     assert issubclass(found.policy, Policy)
-    assert issubclass(found.rule, Rule)
+    assert issubclass(found.rule, Learner)
     assert found.stackable == (name != "tabular")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.algorithms.base import Moment
-from rookery.algorithms.tabular import TABULAR, Table, line_of
+from rookery.algorithms.base import PolicyInput
+from rookery.algorithms.tabular import TABULAR, QTable, line_of
 from rookery.errors import ConfigError
 from rookery.rng import Purpose, Stream
 from rookery.runs.configure import configure
@@ -222,15 +222,15 @@ def test_a_table_of_another_game_is_refused():
 
 def test_it_acts_by_its_table_and_by_chance_where_it_knows_nothing():
     plan = tabular(spec=spec_of(parts=FEW, actions=3), frames=1)
-    table = Table(plan, np.zeros(4, line_of(plan)))
+    table = QTable(plan, np.zeros(4, line_of(plan)))
     table.values[table.take(bytes([1, 2]))] = [0.0, 3.0, 1.0]
     policy = TABULAR.policy([plan], SEED)
     policy.begin_round([table.lines], 1)
     seen = {"view": np.array([[[1, 2]], [[2, 1]]], np.uint8)}
 
-    choice = policy.act(Moment([seen], [None], np.zeros((1, 2, 2)), np.zeros(1)))
+    choice = policy.act(PolicyInput([seen], [None], np.zeros((1, 2, 2)), np.zeros(1)))
     legal = np.array([[True, False, True]] * 2)
-    masked = policy.act(Moment([seen], [legal], np.zeros((1, 2, 2)), np.zeros(1)))
+    masked = policy.act(PolicyInput([seen], [legal], np.zeros((1, 2, 2)), np.zeros(1)))
 
     assert choice.actions.tolist() == [[1, 0]]
     assert choice.values.tolist() == [[3.0, 0.0]]
@@ -239,7 +239,7 @@ def test_it_acts_by_its_table_and_by_chance_where_it_knows_nothing():
 
 def test_observations_that_differ_in_one_bit_are_two_lines():
     plan = tabular(spec=spec_of(parts=FEW), frames=1)
-    table = Table(plan, np.zeros(4, line_of(plan)))
+    table = QTable(plan, np.zeros(4, line_of(plan)))
     keys = table.keys({"view": np.array([[[0, 1]], [[1, 0]], [[0, 1]]], np.uint8)})
 
     lines = [table.take(key) for key in keys]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rookery.algorithms.base import AgentPlan
-from rookery.algorithms.iqn import IqnRule
+from rookery.algorithms.iqn import IqnLearner
 from rookery.bench import collect, speedup, update
 from rookery.bench.measure import alternate, bench_names
 from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch, PlainLoop
@@ -96,7 +96,7 @@ def test_plain_and_stacked_updates_are_the_same_up_to_rounding(
     lived: update.Experience, settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, plan = read(lived, settings), AgentPlan(0, lived.spec, settings)
-    rule = IqnRule([plan], seed=1)
+    rule = IqnLearner([plan], seed=1)
     rule.load([rule.initial(plan)])
     agent = PlainAgent(lived.spec, settings, seed=0)
     copy(rule.named(rule.save()[0]), agent)

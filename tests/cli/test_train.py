@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.algorithms.agents import assemble
+from rookery.algorithms.agents import build_agents
 from rookery.cli import seeds
 from rookery.cli.train import seats_of
 from rookery.config.run import Config
@@ -188,7 +188,7 @@ def test_warmup_larger_than_the_replay_is_refused(tmp_path: Path) -> None:
 
 def warnings(**settings: object) -> str:
     entry, config = configure("treasurehunt", settings=settings)
-    return "\n".join(advise(config, assemble(config, agents_of(entry, config))))
+    return "\n".join(advise(config, build_agents(config, agents_of(entry, config))))
 
 
 @pytest.mark.shows("D12")

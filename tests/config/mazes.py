@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
 from rookery.config.base import Settings
-from rookery.config.parse import parse_words
+from rookery.config.parse import parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError
@@ -43,7 +43,7 @@ class Maze(Settings):
     colour: Colour = Field(default=Colour.RED, description="Of the agents.")
     start: datetime.date | None = Field(default=None, description="A day.")
     folder: Path = Field(default=Path("."), description="Where pictures lie.")
-    sight: Literal["all"] | Annotated[int, Field(ge=0)] = Field(
+    observation: Literal["all"] | Annotated[int, Field(ge=0)] = Field(
         default="all", description="How far agents see."
     )
     prices: dict[str, float] = Field(default={}, description="By kind.")
@@ -63,8 +63,8 @@ class Maze(Settings):
         return self
 
 
-def resolve_words(*words: str) -> Config:
-    return resolve(parse_words(["game.name=maze", *words]), Maze)
+def resolve_overrides(*overrides: str) -> Config:
+    return resolve(parse_overrides(["game.name=maze", *overrides]), Maze)
 
 
 def values() -> st.SearchStrategy[Any]:

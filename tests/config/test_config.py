@@ -12,13 +12,13 @@ import pytest
 from rookery.config.resolve import describe_settings, resolve
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
-from tests.config.mazes import Beam, Colour, Maze, resolve_words
+from tests.config.mazes import Beam, Colour, Maze, resolve_overrides
 
 # What fits
 
 
 def test_defaults_are_filled_in() -> None:
-    config = resolve_words()
+    config = resolve_overrides()
 
     assert (config.seed, config.worlds, config.evaluate.episodes) == (0, 16, 100)
     assert config.game.name == "maze"
@@ -27,7 +27,7 @@ def test_defaults_are_filled_in() -> None:
 
 
 def test_a_games_settings_stand_beside_its_name() -> None:
-    config = resolve_words("game.agents=4", "game.beam.length=7", "game.size=[3, 4]")
+    config = resolve_overrides("game.agents=4", "game.beam.length=7", "game.size=[3, 4]")
 
     assert config.game.settings == Maze(agents=4, beam=Beam(length=7), size=(3, 4))
 
@@ -45,8 +45,8 @@ def test_a_games_settings_stand_beside_its_name() -> None:
         ("game.from=home", "source", "home"),
     ],
 )
-def test_values_take_the_type_of_their_setting(word: str, name: str, value: object) -> None:
-    assert getattr(resolve_words(word).game.settings, name) == value
+def test_values_take_the_type_of_their_setting(override: str, name: str, value: object) -> None:
+    assert getattr(resolve_overrides(override).game.settings, name) == value
 
 
 def test_from_python_ids_may_be_numbers_and_none_is_the_default() -> None:
@@ -66,7 +66,7 @@ def test_from_python_ids_may_be_numbers_and_none_is_the_default() -> None:
 
 
 def test_patterns_apply_in_order_and_an_agents_own_id_last() -> None:
-    config = resolve_words(
+    config = resolve_overrides(
         "agents.hunter1.player=own",
         'agents."*".player=all',
         'agents."hunter*".player=hunters',
@@ -80,7 +80,7 @@ def test_patterns_apply_in_order_and_an_agents_own_id_last() -> None:
 
 
 def test_an_id_that_looks_like_a_pattern_is_still_an_id() -> None:
-    config = resolve_words('agents."a[0]".player=own', 'agents."a*".player=all')
+    config = resolve_overrides('agents."a[0]".player=own', 'agents."a*".player=all')
 
     config.check_agents(["a[0]"])
 
@@ -88,11 +88,11 @@ def test_an_id_that_looks_like_a_pattern_is_still_an_id() -> None:
 
 
 def test_agents_without_settings_have_the_defaults() -> None:
-    assert resolve_words().agent("0") == AgentConfig()
+    assert resolve_overrides().agent("0") == AgentConfig()
 
 
 def test_settings_that_fit_no_agent_are_named() -> None:
-    config = resolve_words("agents.hunter.player=x", 'agents."wolf*".player=x')
+    config = resolve_overrides("agents.hunter.player=x", 'agents."wolf*".player=x')
 
     with pytest.raises(ConfigError) as caught:
         config.check_agents(["hunter1", "prey"])
@@ -104,7 +104,7 @@ def test_settings_that_fit_no_agent_are_named() -> None:
 
 
 def test_settings_that_fit_agents_pass() -> None:
-    config = resolve_words("agents.0.player=x", 'agents."*".player=x')
+    config = resolve_overrides("agents.0.player=x", 'agents."*".player=x')
 
     config.check_agents(["0", "1"])
 

@@ -13,12 +13,12 @@ from rookery.config.base import Settings
 from rookery.config.messages import shown
 from rookery.config.resolve import resolve
 from rookery.errors import ConfigError
-from tests.config.mazes import Maze, answer_of, resolve_words, values
+from tests.config.mazes import Maze, answer_of, resolve_overrides, values
 
 
-def problems_of(*words: str) -> tuple[str, ...]:
+def problems_of(*overrides: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        resolve_words(*words)
+        resolve_overrides(*overrides)
     return caught.value.problems
 
 
@@ -75,8 +75,8 @@ def problems_of(*words: str) -> tuple[str, ...]:
         ("game.start=soon", "game.start must be a date such as 2024-12-31, got"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) -> None:
-    (found,) = problems_of(word)
+def test_a_value_that_does_not_fit_is_refused_in_words(override: str, problem: str) -> None:
+    (found,) = problems_of(override)
 
     assert found.startswith(problem)
     assert found.isprintable()
@@ -120,8 +120,8 @@ def test_a_value_that_does_not_fit_is_refused_in_words(word: str, problem: str) 
         ('"a\nb"=1', "the key of"),
     ],
 )
-def test_an_unknown_setting_is_answered_by_the_nearest(word: str, problem: str) -> None:
-    (found,) = problems_of(word)
+def test_an_unknown_setting_is_answered_by_the_nearest(override: str, problem: str) -> None:
+    (found,) = problems_of(override)
 
     assert found.startswith(problem)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.config.parse import merge, parse_words
+from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import describe_settings
 from rookery.config.run import Config
 from rookery.errors import ConfigError
-from tests.config.mazes import Maze, answer_of, resolve_words
+from tests.config.mazes import Maze, answer_of, resolve_overrides
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ from tests.config.mazes import Maze, answer_of, resolve_words
     ],
 )
 def test_a_words_value_is_toml_where_it_can_be_and_else_text(
-    word: str, value: object
+    override: str, value: object
 ) -> None:
-    assert parse_words([word]) == {"key": value}
+    assert parse_overrides([override]) == {"key": value}
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_a_words_value_is_toml_where_it_can_be_and_else_text(
     ],
 )
 def test_a_words_key_is_dotted_and_odd_names_may_be_quoted(
-    word: str, parts: list[str]
+    override: str, parts: list[str]
 ) -> None:
     expected: Any = "x"
     for part in reversed(parts):
         expected = {part: expected}
 
-    assert parse_words([word]) == expected
+    assert parse_overrides([override]) == expected
 
 
 def test_the_last_of_two_equal_keys_wins() -> None:
-    assert parse_words(["a.b=1", "a.c=2", "a.b=3"]) == {"a": {"b": 3, "c": 2}}
+    assert parse_overrides(["a.b=1", "a.c=2", "a.b=3"]) == {"a": {"b": 3, "c": 2}}
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,25 @@ def test_the_last_of_two_equal_keys_wins() -> None:
         ("a=" + "[" * 40 + "]" * 40, "is nested deeper than 32 levels"),
     ],
 )
-def test_a_word_that_cannot_be_understood_is_named(word: str, problem: str) -> None:
+def test_a_word_that_cannot_be_understood_is_named(override: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_words([word])
+        parse_overrides([override])
 
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("words", [["a=3", "a.b=2"], ["a.b=2", "a=3"]])
-def test_a_key_is_not_both_a_value_and_a_group(words: list[str]) -> None:
+def test_a_key_is_not_both_a_value_and_a_group(overrides: list[str]) -> None:
     problem = "'a' is given both as a value and as a group of settings: give only one"
 
     with pytest.raises(ConfigError, match=problem):
-        parse_words(words)
+        parse_overrides(overrides)
 
 
 def test_all_bad_words_are_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_words(["seed", "worlds=3", "=1"])
+        parse_overrides(["seed", "worlds=3", "=1"])
 
     assert len(caught.value.problems) == 2
 
@@ -136,9 +136,9 @@ def odd_words() -> st.SearchStrategy[str]:
     return st.builds("{}={}".format, keys, odd_texts | st.text()) | st.text()
 
 
-@given(words=st.lists(odd_words(), max_size=5))
+@given(overrides=st.lists(odd_words(), max_size=5))
 @settings(max_examples=500, deadline=None)
-def test_whatever_words_are_given_the_answer_is_one_line(words: list[str]) -> None:
-    answer = answer_of(lambda: resolve_words(*words))
+def test_whatever_words_are_given_the_answer_is_one_line(overrides: list[str]) -> None:
+    answer = answer_of(lambda: resolve_overrides(*overrides))
 
     assert answer.isprintable()

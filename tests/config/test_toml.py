@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import ConfigDict, Field
 
 from rookery.config.base import Settings
-from rookery.config.parse import parse_words
+from rookery.config.parse import parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.toml import read_toml, to_toml, write_config
 from rookery.errors import ConfigError
-from tests.config.mazes import Maze, answer_of, resolve_words, values
+from tests.config.mazes import Maze, answer_of, resolve_overrides, values
 
 
 class Anything(Settings):
@@ -105,9 +105,9 @@ def test_the_written_configuration_is_complete_and_readable() -> None:
     class Small(Settings):
         agents: int = Field(default=3, description="Who plays.")
 
-    words = ["game.name=small", 'agents."h*".player=random', "agents.1={}"]
+    overrides = ["game.name=small", 'agents."h*".player=random', "agents.1={}"]
 
-    text = to_toml(resolve(parse_words(words), Small))
+    text = to_toml(resolve(parse_overrides(overrides), Small))
 
     pieces = (
         "# Where all random numbers come from. The same seed and settings give the "
@@ -221,9 +221,9 @@ def test_a_configuration_is_replaced_whole_and_leaves_nothing_beside(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "config.toml"
-    write_config(resolve_words("seed=1"), path)
+    write_config(resolve_overrides("seed=1"), path)
 
-    write_config(resolve_words("seed=2"), path)
+    write_config(resolve_overrides("seed=2"), path)
 
     assert read_toml(path)["seed"] == 2
     assert os.listdir(tmp_path) == ["config.toml"]
@@ -233,14 +233,14 @@ def test_a_failed_write_leaves_the_old_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "config.toml"
-    write_config(resolve_words("seed=1"), path)
+    write_config(resolve_overrides("seed=1"), path)
 
     def refuse(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(ConfigError, match=r"cannot write '.*config.toml': No space left"):
-        write_config(resolve_words("seed=2"), path)
+        write_config(resolve_overrides("seed=2"), path)
 
     assert read_toml(path)["seed"] == 1
     assert os.listdir(tmp_path) == ["config.toml"]
@@ -248,4 +248,4 @@ def test_a_failed_write_leaves_the_old_configuration(
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot write '.*': No such file or direct"):
-        write_config(resolve_words(), tmp_path / "no" / "config.toml")
+        write_config(resolve_overrides(), tmp_path / "no" / "config.toml")

@@ -29,7 +29,7 @@ from rookery.games import gridworld as grid
 from rookery.games import registry as catalog
 from rookery.games.base import Outcome
 from rookery.games.builtin.matrix_players import Cooperator, Defector
-from rookery.games.players import Player, RandomPlayer, Sight
+from rookery.games.players import Player, RandomPlayer, Observation
 from rookery.games.registry import Entry
 
 DILEMMA = "iterated_prisoners_dilemma"
@@ -104,7 +104,7 @@ class Scored(Corridor):
 class Leaver(Player):
     """Defects in the very first turn of the match, and never again."""
 
-    def act(self, sight: Sight, turn: int) -> Any:
+    def act(self, observation: Observation, turn: int) -> Any:
         return np.full(self.worlds, int(turn == 0))
 
 
@@ -113,7 +113,7 @@ class Says(Player):
 
     choice: Any = 0
 
-    def act(self, sight: Sight, turn: int) -> Any:
+    def act(self, observation: Observation, turn: int) -> Any:
         return self.choice
 
 
@@ -450,8 +450,8 @@ def test_choice_that_is_no_array_of_whole_numbers_is_refused(game, choice):
 
 def test_action_of_an_agent_that_is_out_does_not_count():
     class Idle(Says):
-        def act(self, sight: Sight, turn: int) -> Any:
-            return np.where(sight.active, 0, 99)
+        def act(self, observation: Observation, turn: int) -> Any:
+            return np.where(observation.active, 0, 99)
 
     match = play(DILEMMA, Idle, episodes=4, worlds=2, turns=3)
 

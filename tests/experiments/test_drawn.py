@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rookery.algorithms.agents import assemble, check_company
+from rookery.algorithms.agents import build_agents, check_agents
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
 from tests.paths import EXPERIMENTS
@@ -95,7 +95,7 @@ def test_drawn_configurations_are_legal(cases: ModuleType) -> None:
     for number in range(200):
         case = cases.draw_case(number)
         entry, config = configure(case.game, case.words)
-        check_company(assemble(config, agents_of(entry, config)), config.worlds)
+        check_agents(build_agents(config, agents_of(entry, config)), config.worlds)
 
 
 def test_a_number_always_draws_the_same_case(cases: ModuleType) -> None:

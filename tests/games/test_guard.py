@@ -11,8 +11,8 @@ import pytest
 
 from rookery.config.base import Settings
 from rookery.errors import GameError
-from rookery.games.base import Game, Observation, Outcome
-from rookery.games.guard import Guarded
+from rookery.games.base import Game, Observations, Outcome
+from rookery.games.guard import GuardedGame
 from rookery.specs import AgentSpec, Part
 
 WORLDS = 2
@@ -47,8 +47,8 @@ class Puppet(Game):
     def begin_turn(self) -> Any:
         return self.phases
 
-    def observe(self, agents: Sequence[int]) -> Observation:
-        return Observation(self.parts, self.active, self.legal)
+    def observe(self, agents: Sequence[int]) -> Observations:
+        return Observations(self.parts, self.active, self.legal)
 
     def act(self, agents: Sequence[int], actions: Any) -> None:
         self.acted.append((agents, actions))
@@ -87,8 +87,8 @@ def puppet() -> Puppet:
 
 
 @pytest.fixture
-def guarded(puppet: Puppet) -> Guarded:
-    return Guarded(puppet, "puppets")
+def guarded(puppet: Puppet) -> GuardedGame:
+    return GuardedGame(puppet, "puppets")
 
 
 def masked_puppet() -> Puppet:
@@ -138,7 +138,7 @@ def test_facts_pictures_and_closing_are_passed_on(puppet, guarded):
 @pytest.mark.shows("D10")
 def test_game_without_agents_is_refused_before_the_first_turn():
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(), "puppets")
+        GuardedGame(Puppet(), "puppets")
 
     assert words(raised).startswith("game 'puppets' has agents []: ")
 
@@ -146,7 +146,7 @@ def test_game_without_agents_is_refused_before_the_first_turn():
 @pytest.mark.shows("D10")
 def test_two_agents_of_one_id_are_refused_before_the_first_turn():
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(ANNA, ANNA), "puppets")
+        GuardedGame(Puppet(ANNA, ANNA), "puppets")
 
     assert words(raised) == (
         "game 'puppets' has agents ['anna', 'anna']: give each agent an id of its own."
@@ -165,7 +165,7 @@ def test_two_agents_of_one_id_are_refused_before_the_first_turn():
 )
 def test_agent_that_sees_or_does_nothing_is_refused_before_the_first_turn(spec, found):
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(ANNA, spec), "puppets")
+        GuardedGame(Puppet(ANNA, spec), "puppets")
 
     assert words(raised) == (f"game 'puppets' gives {found}: declare at least one of each.")
 
@@ -176,7 +176,7 @@ def test_part_that_holds_no_numbers_is_refused_before_the_first_turn(dtype):
     odd = replace(BEN, parts={**PARTS, "odd": Part((2,), np.dtype(dtype))})
 
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(ANNA, odd), "puppets")
+        GuardedGame(Puppet(ANNA, odd), "puppets")
 
     assert words(raised) == (
         f"game 'puppets' declares part 'odd' of agent 'ben' as {np.dtype(dtype)}: declare "
@@ -188,7 +188,7 @@ def test_part_that_holds_no_numbers_is_refused_before_the_first_turn(dtype):
 def test_part_of_flags_or_numbers_is_welcome(dtype):
     spec = replace(BEN, parts={"self": Part((2,), np.dtype(dtype))})
 
-    assert Guarded(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
+    assert GuardedGame(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
 
 
 @pytest.mark.shows("D10")
@@ -197,7 +197,7 @@ def test_picture_without_a_cell_is_refused_before_the_first_turn(shape):
     empty = replace(BEN, parts={**PARTS, "view": Part(shape, np.dtype(np.uint8))})
 
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(ANNA, empty), "puppets")
+        GuardedGame(Puppet(ANNA, empty), "puppets")
 
     assert words(raised) == (
         f"game 'puppets' declares part 'view' of agent 'ben' as {shape} uint8, an empty "
@@ -211,7 +211,7 @@ def test_agent_whose_parts_are_all_empty_is_refused_before_the_first_turn():
     blind = replace(BEN, parts={"ears": none, "eyes": none})
 
     with pytest.raises(GameError) as raised:
-        Guarded(Puppet(ANNA, blind), "puppets")
+        GuardedGame(Puppet(ANNA, blind), "puppets")
 
     assert words(raised) == (
         "game 'puppets' shows agent 'ben' nothing: 'ears' (0,) float32, 'eyes' (0,) "
@@ -222,7 +222,7 @@ def test_agent_whose_parts_are_all_empty_is_refused_before_the_first_turn():
 def test_an_empty_part_beside_another_is_welcome():
     spec = replace(BEN, parts={**PARTS, "ears": Part((0,), np.dtype(np.float32))})
 
-    assert Guarded(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
+    assert GuardedGame(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
 
 
 def test_agents_that_change_half_way_are_refused(puppet, guarded):
@@ -358,7 +358,7 @@ def test_number_that_float32_cannot_hold_names_agent_part_world_and_number(puppe
     doubled(puppet).parts[0]["self"][1, 2] = number
 
     with pytest.raises(GameError) as raised:
-        Guarded(puppet, "puppets").observe(BOTH)
+        GuardedGame(puppet, "puppets").observe(BOTH)
 
     assert words(raised) == (
         f"game 'puppets' showed agent 'anna' {number} in part 'self' of world 1: every "
@@ -369,7 +369,7 @@ def test_number_that_float32_cannot_hold_names_agent_part_world_and_number(puppe
 def test_the_largest_number_that_float32_holds_may_be_shown(puppet):
     doubled(puppet).parts[0]["self"][1, 2] = LARGE
 
-    Guarded(puppet, "puppets").observe(BOTH)
+    GuardedGame(puppet, "puppets").observe(BOTH)
 
     assert np.isfinite(np.float32(LARGE))
 
@@ -468,7 +468,7 @@ def test_legal_actions_are_one_bool_per_world_and_action(given, found):
     game.legal[1] = given
 
     with pytest.raises(GameError) as raised:
-        Guarded(game, "puppets").observe(BOTH)
+        GuardedGame(game, "puppets").observe(BOTH)
 
     assert words(raised) == (
         f"game 'puppets' gave agent 'ben' legal actions as {found}, expected (2, 3) "
@@ -481,7 +481,7 @@ def test_active_agent_without_a_legal_action_is_refused():
     game.legal[1][1] = False
 
     with pytest.raises(GameError) as raised:
-        Guarded(game, "puppets").observe(BOTH)
+        GuardedGame(game, "puppets").observe(BOTH)
 
     assert words(raised) == (
         "game 'puppets' left agent 'ben' in world 1 without a legal action: an active "
@@ -494,7 +494,7 @@ def test_agent_that_is_not_active_needs_no_legal_action():
     game.legal[1][1] = False
     game.active[1][1] = False
 
-    seen = Guarded(game, "puppets").observe(BOTH)
+    seen = GuardedGame(game, "puppets").observe(BOTH)
 
     assert not seen.legal[1][1].any()
 
@@ -504,7 +504,7 @@ def test_declared_legal_actions_must_be_given():
     game.legal[1] = None
 
     with pytest.raises(GameError) as raised:
-        Guarded(game, "puppets").observe(BOTH)
+        GuardedGame(game, "puppets").observe(BOTH)
 
     assert words(raised) == (
         "game 'puppets' gave agent 'ben' no legal actions, although it declared them: "
@@ -612,7 +612,7 @@ def test_count_is_checked_by_its_name(puppet):
     puppet.counted = {"zaps": np.full((WORLDS, 2), np.nan, np.float32)}
 
     with pytest.raises(GameError) as raised:
-        Guarded(puppet, "puppets").end_turn()
+        GuardedGame(puppet, "puppets").end_turn()
 
     assert words(raised) == (
         "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: every number "
@@ -719,7 +719,7 @@ def test_agent_that_has_ended_gets_no_reward(puppet, guarded, others):
 def test_who_has_ended_is_part_of_a_snapshot(puppet, guarded):
     puppet.terminated[1, 1] = True
     guarded.end_turn()
-    other = Guarded(Puppet(ANNA, BEN), "puppets")
+    other = GuardedGame(Puppet(ANNA, BEN), "puppets")
     other.restore(guarded.snapshot())
     other.game.terminated[1, 1] = True
 
@@ -749,7 +749,7 @@ def test_whatever_a_game_raises_is_one_line_with_the_place(
     fail.__name__ = method
     puppet = Puppet(ANNA, BEN)
     monkeypatch.setattr(puppet, method, fail)
-    game = Guarded(puppet, "puppets")
+    game = GuardedGame(puppet, "puppets")
     about = {"observe": [BOTH], "act": [BOTH, np.zeros((WORLDS, 2), np.int64)]}
 
     words = rf"'puppets' raised in {method}\(\): ValueError: too bad \(test_guard.py, line"

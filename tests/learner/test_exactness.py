@@ -98,7 +98,7 @@ def test_on_policy_learners_are_compared_over_one_round_of_the_run(
     (member,) = group_of(name, 1)
     life = stacking._Life(stacking._small(member), SEED, worlds, turns)
 
-    assert (life.reader.border - life.first) * life.reader.worlds == turns * worlds
+    assert (life.reader.boundary - life.first) * life.reader.worlds == turns * worlds
 
 
 @pytest.mark.parametrize("name", NAMES)

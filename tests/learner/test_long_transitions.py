@@ -32,7 +32,7 @@ class Absent:
         self.member, self.turns, self.back = member_of(name), turns, back
         capacity = capacity_of(self.member, turns, 2)
         slots = slots_needed(capacity, 2, turns, 1)
-        plan = Rows.plan(self.member.plan.spec, 2, slots, self.member.hidden)
+        plan = Rows.layout(self.member.plan.spec, 2, slots, self.member.hidden)
         self.rows = Rows(Block.private(plan))
         self._writer, self.turn = ReplayWriter(self.rows), 0
 
@@ -41,9 +41,9 @@ class Absent:
         parts = {k: np.zeros((2, *p.shape), p.dtype) for k, p in spec.parts.items()}
         for _ in range(self.turns):
             active = np.array([True, self.turn == 0 or self.turn >= self.back])
-            self._writer.see(self.turn, parts, active, None, np.full(2, self.turn))
-            self._writer.act(self.turn, np.zeros(2, np.int64), 0.5, 0)
-            self._writer.get(self.turn, np.ones(2, np.float32), none, none)
+            self._writer.write_observation(self.turn, parts, active, None, np.full(2, self.turn))
+            self._writer.write_action(self.turn, np.zeros(2, np.int64), 0.5, 0)
+            self._writer.write_outcome(self.turn, np.ones(2, np.float32), none, none)
             self.turn += 1
 
     def reader(self):

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rookery.actor.policies import Cast
+from rookery.actor.policies import PolicyRunner
 from rookery.algorithms.agents import Member, groups_of
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
@@ -340,7 +340,7 @@ def acted(case, plans, worlds):
         if algorithm.rule.hidden(plan.settings):
             hidden.append(life.reader.at("hidden", last, every))
         exploration.append(0.3 if plan.number == ME else 0.1 * plan.number)
-    choice = policy.act(Moment(seen, legal, np.array(draws), np.array(exploration), hidden))
+    choice = policy.act(PolicyInput(seen, legal, np.array(draws), np.array(exploration), hidden))
     names = ["actions", "probabilities", "values", "entropies"]
     names += ["hidden"] if hidden else []
     return [
@@ -433,7 +433,7 @@ def counted():
 
 def cast_of(algorithm, plans, worlds=WORLDS):
     """Return a cast with first weights, and the lives it acts in."""
-    cast = Cast(groups_of(members_of(algorithm, plans)), SEED, worlds)
+    cast = PolicyRunner(groups_of(members_of(algorithm, plans)), SEED, worlds)
     rule = algorithm.rule(plans[:1], SEED)
     weights = {plan.number: rule.initial(plan)["weights"] for plan in plans}
     cast.begin_round(1, weights)
@@ -465,7 +465,7 @@ def test_each_kind_of_agent_acts_in_one_pass(counted):
     wide = {"network": {"width": 32}}
     plans = [plan_of(i, **(wide if i % 2 else {})) for i in range(4)]
     cast, rows = cast_of(counted, plans[:1])  # rows and weights come from their own kinds
-    cast = Cast(groups_of(members_of(counted, plans)), SEED, WORLDS)
+    cast = PolicyRunner(groups_of(members_of(counted, plans)), SEED, WORLDS)
     rules = {plan.number: IQN.rule([plan], SEED) for plan in plans}
     cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in plans})
     rows = dict.fromkeys(range(4), rows[0])
@@ -492,10 +492,10 @@ def test_agents_worlds_and_turns_draw_numbers_of_their_own():
     cast, rows = cast_of(IQN, [plan_of(i) for i in range(3)], worlds=50)
     legal = dict.fromkeys(rows)
 
-    def chances(turn):
+    def probabilities(turn):
         found = cast.act([0, 1, 2], rows, legal, turn, lambda number: 1.0)
         return [found[i].actions.tolist() for i in range(3)]
 
-    first, second = chances(5), chances(6)
+    first, second = probabilities(5), probabilities(6)
     assert len({tuple(actions) for actions in first + second}) == 6
-    assert chances(5) == first
+    assert probabilities(5) == first

@@ -30,7 +30,7 @@ LEARNER = AgentSpec("a", "bird", {"view": Part((2,), np.dtype(np.uint8))}, ("x",
 SCRIPTED = AgentSpec("b", "bird", {"far": Part((9,), np.dtype(np.float32))}, ("x",))
 
 
-def plan() -> Arena:
+def layout() -> Arena:
     weights = {"weights": ((5,), np.float32)}
     return Arena.planned(
         WORLDS,
@@ -41,7 +41,7 @@ def plan() -> Arena:
 
 @pytest.fixture
 def arena() -> Iterator[Arena]:
-    made = plan()
+    made = layout()
     made.allocate()
     yield made
     made.close()
@@ -55,7 +55,7 @@ def descriptors() -> set[str]:
 def test_the_size_is_known_before_anything_is_allocated():
     before = descriptors()
 
-    size = plan().bytes
+    size = layout().bytes
 
     rows = SLOTS * row_dtype(LEARNER, WORLDS).itemsize
     assert size >= rows + 4 * row_dtype(SCRIPTED, WORLDS).itemsize + 2 * 5 * 4
@@ -66,8 +66,8 @@ def test_the_size_is_known_before_anything_is_allocated():
 def test_what_is_allocated_is_what_was_planned(monkeypatch):
     made = []
     create = Block.create
-    monkeypatch.setattr(Block, "create", lambda plan: made.append(create(plan)) or made[-1])
-    arena = plan()
+    monkeypatch.setattr(Block, "create", lambda layout: made.append(create(layout)) or made[-1])
+    arena = layout()
 
     arena.allocate()
 
@@ -92,32 +92,32 @@ def test_everybody_who_asks_gets_the_same_rows(arena):
 def test_an_agent_with_a_state_has_a_version_word(arena):
     arena.states("a").publish(4, {"weights": np.arange(5)})
 
-    assert arena.words.load("version a") == 5
+    assert arena.counters.load("version a") == 5
     assert arena.states("a").version == 4
     assert arena.states("a").read(4)["weights"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_an_agent_without_a_state_has_no_version_word(arena):
     with pytest.raises(KeyError, match="version b"):
-        arena.words.load("version b")
+        arena.counters.load("version b")
 
 
 def test_snapshots_are_versions_by_border(arena):
     arena.snapshots().publish(2, {"turn": np.array([100])})
 
-    assert arena.words.load(SNAPSHOT) == 3
+    assert arena.counters.load(SNAPSHOT) == 3
     assert arena.snapshots().read(2)["turn"].tolist() == [100]
 
 
 def test_words_start_at_nothing(arena):
-    assert [arena.words.load(name) for name in (COMMIT, GATE, SNAPSHOT)] == [0, 0, 0]
-    assert arena.words.load("version a") == 0
+    assert [arena.counters.load(name) for name in (COMMIT, GATE, SNAPSHOT)] == [0, 0, 0]
+    assert arena.counters.load("version a") == 0
 
 
 @pytest.mark.shows("B14")
 def test_a_run_leaves_no_name_and_no_descriptor_behind():
     descriptors_before, names_before = descriptors(), os.listdir("/dev/shm")
-    arena = plan()
+    arena = layout()
     arena.allocate()
     named = os.listdir("/dev/shm")
 
@@ -132,17 +132,17 @@ def test_a_run_leaves_no_name_and_no_descriptor_behind():
 def test_memory_refused_half_way_gives_back_what_was_had(monkeypatch):
     create, made = Block.create, []
 
-    def refuse_the_third(plan):
+    def refuse_the_third(layout):
         if len(made) == 2:
             raise MemoryRefused("enough")
         made.append(None)
-        return create(plan)
+        return create(layout)
 
     monkeypatch.setattr(Block, "create", refuse_the_third)
     before = descriptors()
 
     with pytest.raises(MemoryRefused, match="enough"):
-        plan().allocate()
+        layout().allocate()
 
     assert descriptors() == before
 
@@ -165,11 +165,11 @@ def test_more_than_the_machine_has_in_all_is_refused_before_it_is_tried(monkeypa
 
 @pytest.mark.shows("C7")
 def test_sizes_tell_what_goes_to_replays_states_and_the_rest():
-    arena = plan()
+    arena = layout()
 
     sizes = arena.sizes()
 
-    rows = [Rows.plan(LEARNER, WORLDS, SLOTS), Rows.plan(SCRIPTED, WORLDS, 4)]
+    rows = [Rows.layout(LEARNER, WORLDS, SLOTS), Rows.layout(SCRIPTED, WORLDS, 4)]
     assert sizes["replays"] == sum(one.bytes for one in rows)
     assert sizes["states"] == 2 * 64  # two slots, each of which takes a line
     assert sum(sizes.values()) == arena.bytes
@@ -195,10 +195,10 @@ def test_whoever_is_given_descriptors_sees_the_same_rows_and_words(arena):
 
     there = Arena.attach(copies)
     arena.rows("a").columns["reward"][3, 1] = 2.5
-    arena.words.store(COMMIT, 7)
+    arena.counters.store(COMMIT, 7)
 
     assert there.rows("a").columns["reward"][3, 1] == 2.5
-    assert there.words.load(COMMIT) == 7
+    assert there.counters.load(COMMIT) == 7
     assert "rows b" not in told
     assert "snapshot" not in told
     there.close()
@@ -208,13 +208,13 @@ def test_whoever_is_given_descriptors_sees_the_same_rows_and_words(arena):
 def test_every_word_that_processes_share_lies_in_one_shared_block(arena):
     (block,) = [b for name, b in arena._blocks.items() if name == "words"]
 
-    assert set(arena.words._cells) == set(block.arrays)
+    assert set(arena.counters._cells) == set(block.arrays)
     assert {COMMIT, GATE, SNAPSHOT, HANDED, MATCHES, "version a"} <= set(block.arrays)
     assert {"actor beat", "worker 0 work", "worker 0 wait"} <= set(block.arrays)
 
 
 def test_an_arena_on_disk_has_one_file_per_block(tmp_path):
-    arena = plan()
+    arena = layout()
 
     arena.allocate(tmp_path / "memory")
 
@@ -236,16 +236,16 @@ def container(monkeypatch):
 
 @pytest.mark.shows("E7")
 def test_the_largest_run_that_fits_is_had_and_one_byte_more_is_refused(container):
-    size = plan().bytes
+    size = layout().bytes
 
     container(size)
-    arena = plan()
+    arena = layout()
     arena.allocate()
     arena.close()
     container(size - 1)
 
     with pytest.raises(MemoryRefused, match=r"free\): lower replay.capacity or worlds\."):
-        plan().allocate()
+        layout().allocate()
 
 
 @pytest.mark.shows("E7")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rookery.algorithms.agents import assemble
+from rookery.algorithms.agents import build_agents
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
-from rookery.protocol.process_spec import Brief, check_sums, file_sums, game_name
+from rookery.protocol.process_spec import ProcessSpec, check_sums, file_sums, game_name
 from rookery.runs.configure import configure
 from tests.paths import GAME_FILES
 
@@ -19,10 +19,10 @@ SPEAKER = "pettingzoo:mpe2.simple_speaker_listener_v4"
 AGENTS = {"1": {"algorithm": "ppo", "network": {"width": 17}}, "2": {"player": "random"}}
 
 
-def brief_of(game: str, **settings: object) -> tuple[Brief, type]:
+def brief_of(game: str, **settings: object) -> tuple[ProcessSpec, type]:
     entry, config = configure(game, settings=settings)
     agents = agents_of(entry, config)
-    made = Brief(config, agents, [[0], [1]], "runs/x", [1], "worker 0", 3, True)
+    made = ProcessSpec(config, agents, [[0], [1]], "runs/x", [1], "worker 0", 3, True)
     return made, entry.settings
 
 
@@ -39,21 +39,21 @@ def brief_of(game: str, **settings: object) -> tuple[Brief, type]:
 def test_a_brief_goes_through_json_and_comes_back_the_same(
     game: str, settings: dict
 ) -> None:
-    brief, known = brief_of(game, **settings)
+    process_spec, known = brief_of(game, **settings)
 
-    told = json.loads(json.dumps(brief.to_json()))
-    found = Brief.from_json(told, known)
+    told = json.loads(json.dumps(process_spec.to_json()))
+    found = ProcessSpec.from_json(told, known)
 
-    assert found == replace(brief, agents=list(brief.agents))
+    assert found == replace(process_spec, agents=list(process_spec.agents))
     assert game_name(told) == game
 
 
 @pytest.mark.shows("A4")
 def test_a_process_rebuilds_the_same_company_from_its_brief() -> None:
-    brief, known = brief_of("treasurehunt", agents=AGENTS)
+    process_spec, known = brief_of("treasurehunt", agents=AGENTS)
 
-    told = Brief.from_json(json.loads(json.dumps(brief.to_json())), known)
-    there, here = (assemble(one.config, one.agents) for one in (told, brief))
+    told = ProcessSpec.from_json(json.loads(json.dumps(process_spec.to_json())), known)
+    there, here = (build_agents(one.config, one.agents) for one in (told, process_spec))
 
     assert [m.plan for m in there] == [m.plan for m in here]
     assert [m.learns for m in there] == [True, True, False]
@@ -61,12 +61,12 @@ def test_a_process_rebuilds_the_same_company_from_its_brief() -> None:
 
 
 def test_a_worker_needs_no_games_settings() -> None:
-    brief, _ = brief_of("treasurehunt", **{"game.turns": 17})
+    process_spec, _ = brief_of("treasurehunt", **{"game.turns": 17})
 
-    found = Brief.from_json(json.loads(json.dumps(brief.to_json())))
+    found = ProcessSpec.from_json(json.loads(json.dumps(process_spec.to_json())))
 
     assert found.config.game.name == "treasurehunt"
-    assert found.agents == list(brief.agents)
+    assert found.agents == list(process_spec.agents)
 
 
 def test_the_files_a_run_names_are_summed_however_they_are_named(

@@ -102,7 +102,7 @@ class Life:
         capacity = settings.replay.capacity
         self.slots = slots_needed(capacity, WORLDS, TURNS, settings.frames)
         self.window = -(-capacity // WORLDS)
-        block = Block.create(Rows.plan(plan.spec, WORLDS, self.slots, hidden))
+        block = Block.create(Rows.layout(plan.spec, WORLDS, self.slots, hidden))
         rows = Rows(block)
         block.close()  # the rows hold on to the memory
         self._writer = ReplayWriter(rows)
@@ -119,16 +119,16 @@ class Life:
         self._inputs: dict[tuple[int, int], list[Tensor]] = {}
 
     @property
-    def border(self) -> int:
+    def boundary(self) -> int:
         return len(self.worlds[0])
 
     def live(self) -> None:
         """Live a round, and let the reader take it in."""
         for rows, stream in zip(self.worlds, self._streams, strict=True):
             rows += islice(stream, TURNS)
-        for turn in range(self.border - TURNS, self.border):
+        for turn in range(self.boundary - TURNS, self.boundary):
             self._write(turn, [rows[turn] for rows in self.worlds])
-        self.reader.take_in(self.border)
+        self.reader.take_in(self.boundary)
 
     def _write(self, turn: int, rows: list[Row]) -> None:
         def column(name):
@@ -136,7 +136,7 @@ class Life:
 
         parts = {name: np.stack([row.seen[name] for row in rows]) for name in rows[0].seen}
         masked, recurrent = self.plan.spec.masked, rows[0].hidden.size > 0
-        self._writer.see(
+        self._writer.write_observation(
             turn,
             parts,
             column("active"),
@@ -144,8 +144,8 @@ class Life:
             column("age"),
             column("hidden") if recurrent else None,
         )
-        self._writer.act(turn, column("action"), column("probability"), 0)
-        self._writer.get(turn, column("reward"), column("terminated"), column("truncated"))
+        self._writer.write_action(turn, column("action"), column("probability"), 0)
+        self._writer.write_outcome(turn, column("reward"), column("terminated"), column("truncated"))
 
     # What references ask for, one row at a time.
 

@@ -23,7 +23,7 @@ from tests.references.policies import (
     vtrace_objective,
 )
 from tests.references.returns import factor_of, transitions
-from tests.references.watching import SEED, Agent, Round, Watched, same
+from tests.references.watching import SEED, ReferenceAgent, Round, Watched, same
 
 ROUNDS = 3
 
@@ -119,7 +119,7 @@ class PolicyReference:
             found.append(loss_of(objective, one, logs, value, self.parts))
         return found
 
-    def check(self, where: str, agent: Agent, judged, sequences) -> None:
+    def check(self, where: str, agent: ReferenceAgent, judged, sequences) -> None:
         """Compare one update."""
         weights = {
             k: w.clone().requires_grad_() for k, w in agent.before["weights"].items()

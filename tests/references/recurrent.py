@@ -54,12 +54,12 @@ class SequenceReference(ValueReference):
     def take_in(self) -> None:
         """Take in the rows of a round; those count in which it acts or is valued."""
         super().take_in()
-        oldest = max(0, self.life.border - self.life.window)
+        oldest = max(0, self.life.boundary - self.life.window)
         valued = {(step.closes, step.world) for step in self.usable}
         self.timeline = [
             [
                 turn
-                for turn in range(oldest, self.life.border)
+                for turn in range(oldest, self.life.boundary)
                 if rows[turn].active or (turn, world) in valued
             ]
             for world, rows in enumerate(self.life.worlds)

@@ -77,7 +77,7 @@ def transitions(life: Life, n: int) -> list[Transition]:
     """
     settings, found = life.plan.settings, []
     worlds = [[_shaped(row, settings.reward) for row in rows] for rows in life.worlds]
-    for turn in range(max(0, life.border - life.window), life.border):
+    for turn in range(max(0, life.boundary - life.window), life.boundary):
         for world, rows in enumerate(worlds):
             one = transition(rows, turn, world, n, settings.discount, settings.discount_per)
             if one is not None:

@@ -78,20 +78,20 @@ def after_every_update(right):
 
 BUGS = {
     "the value after a step is discounted once more": Bug(
-        compare_returns, replay, "assemble", one_turn_too_many, "discounts"
+        compare_returns, replay, "n_step_transitions", one_turn_too_many, "discounts"
     ),
     "a truncated episode has no value after it": Bug(
-        compare_returns, replay, "assemble", truncation_ends_it_all, "discounts"
+        compare_returns, replay, "n_step_transitions", truncation_ends_it_all, "discounts"
     ),
     "turns in which the agent is out are not discounted": Bug(
         compare_returns,
         replay,
-        "assemble",
+        "n_step_transitions",
         given(None, None, None, lambda _: True),
         "returns|discounts",
     ),
     "a step closes one active row too late": Bug(
-        compare_returns, replay, "assemble", given(None, lambda n: n + 1), "usable|closing"
+        compare_returns, replay, "n_step_transitions", given(None, lambda n: n + 1), "usable|closing"
     ),
     "the spread is that of the newest rewards": Bug(
         compare_returns, RewardSpread, "take_in", forget_earlier_rounds, "factor"

@@ -13,8 +13,8 @@ from rookery.algorithms.common import losses
 from rookery.algorithms.common import rollout as experience
 from rookery.algorithms.common.rollout import Experience
 from rookery.algorithms.nets.gru import Gru
-from rookery.algorithms.ppo import PpoRule
-from rookery.algorithms.vtrace import VtraceRule
+from rookery.algorithms.ppo import PpoLearner
+from rookery.algorithms.vtrace import VtraceLearner
 from rookery.replay.sequences import Chain
 from tests.references.planting import Bug, found, given, instead, see
 from tests.references.policy_learners import (
@@ -74,7 +74,7 @@ def never_started(right):
 
 
 BUGS = {
-    "entropy is a cost": Bug(UNDECIDED, PpoRule, "parts", entropy_costs, "loss"),
+    "entropy is a cost": Bug(UNDECIDED, PpoLearner, "parts", entropy_costs, "loss"),
     "the ratio is not clipped": Bug(
         CLIPPED,
         losses,
@@ -109,13 +109,13 @@ BUGS = {
     ),
     "V-trace: the gradient is not weighed": Bug(
         NARROW,
-        VtraceRule,
+        VtraceLearner,
         "policy_loss",
         instead(lambda self, logs, part: -part.advantages * logs),
         "loss",
     ),
     "V-trace: steps are judged once": Bug(
-        TWICE, VtraceRule, "judges_each_pass", instead(False), "loss"
+        TWICE, VtraceLearner, "judges_each_pass", instead(False), "loss"
     ),
     "sequences: the stored hidden state is not used": Bug(
         SEQUENCES, Chain, "cut", found(hidden=np.zeros_like), "loss"

@@ -11,10 +11,10 @@ import torch
 from rookery.algorithms import recurrent_dqn
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.group import Group
-from rookery.algorithms.dqn import DqnRule
-from rookery.algorithms.iqn import IqnRule
+from rookery.algorithms.dqn import DqnLearner
+from rookery.algorithms.iqn import IqnLearner
 from rookery.algorithms.nets.gru import Gru
-from rookery.algorithms.q_learning import GreedyRule
+from rookery.algorithms.q_learning import QLearner
 from rookery.replay.sequences import Timeline
 from tests.references.planting import Bug, found, given, instead, see
 from tests.references.recurrent import compare_recurrent_dqn
@@ -90,10 +90,10 @@ def never_started(right):
 
 BUGS = {
     "double: the target chooses as well": Bug(
-        DOUBLE, DqnRule, "_best", instead(target_chooses), "loss"
+        DOUBLE, DqnLearner, "_best", instead(target_chooses), "loss"
     ),
     "targets are the network's own": Bug(
-        compare_dqn, GreedyRule, "shaken", target_is_the_network, "loss"
+        compare_dqn, QLearner, "shaken", target_is_the_network, "loss"
     ),
     "illegal actions are valued": Bug(
         compare_dqn, losses, "masked", instead(lambda values, _: values), "loss"
@@ -106,7 +106,7 @@ BUGS = {
         "loss",
     ),
     "the target has the network's noise": Bug(
-        NOISY, GreedyRule, "draw_ahead", with_one_noise, "loss"
+        NOISY, QLearner, "draw_ahead", with_one_noise, "loss"
     ),
     "the gap has the wrong sign": Bug(
         GAP, losses, "shortfalls", lambda right: lambda *each: -right(*each), "loss"
@@ -118,7 +118,7 @@ BUGS = {
         compare_dqn, losses, "huber", given(None, None, lambda _: 1.0), "loss"
     ),
     "importance weights are left out": Bug(
-        WEIGHED, DqnRule, "losses", without_importance, "loss"
+        WEIGHED, DqnLearner, "losses", without_importance, "loss"
     ),
     "batches are added up, not averaged": Bug(TWICE, Group, "apply", added_up, "means"),
     "IQN: fractions are upside down": Bug(
@@ -137,7 +137,7 @@ BUGS = {
     ),
     "IQN: the target chooses as well": Bug(
         DOUBLE_QUANTILES,
-        IqnRule,
+        IqnLearner,
         "_means",
         lambda right: lambda self, _, inputs: right(self, self.group.target, inputs),
         "loss",
@@ -146,7 +146,7 @@ BUGS = {
         MIXED_QUANTILES, losses, "retrace_shares", given(torch.ones_like), "loss"
     ),
     "IQN: importance weights are left out": Bug(
-        WEIGHED_QUANTILES, IqnRule, "losses", without_importance, "loss"
+        WEIGHED_QUANTILES, IqnLearner, "losses", without_importance, "loss"
     ),
     "IQN: priorities are squared errors": Bug(
         WEIGHED_QUANTILES,

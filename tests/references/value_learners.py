@@ -19,7 +19,7 @@ from tests.references.optimizer import check_update, gradient_of
 from tests.references.replay import PlainPriorities
 from tests.references.returns import Transition, factor_of, transitions
 from tests.references.values import Sample, dqn_loss, iqn_loss
-from tests.references.watching import SEED, Agent, Round, Watched, agree, same
+from tests.references.watching import SEED, ReferenceAgent, Round, Watched, agree, same
 
 ROUNDS = 3
 
@@ -96,7 +96,7 @@ class ValueReference:
             self.priorities.update([step.place for step in steps], errors)
         return torch.stack([loss for loss, _ in found]).mean(), errors
 
-    def check(self, where: str, number: int, update: int, agent: Agent) -> list[float]:
+    def check(self, where: str, number: int, update: int, agent: ReferenceAgent) -> list[float]:
         """Compare one update; return the errors of its last batch."""
         passes = self.settings.gradient.accumulate
         weights = {

@@ -55,7 +55,7 @@ Named = dict[str, Tensor]
 
 
 @dataclass
-class Agent:
+class ReferenceAgent:
     """One agent's part in an update."""
 
     before: dict[str, Named]
@@ -70,7 +70,7 @@ class Agent:
 class Update:
     """One step of a group; None of those who took none."""
 
-    agents: list[Agent | None]
+    agents: list[ReferenceAgent | None]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Watched:
         self.rounds, self._updates = self.rounds + 1, []
         for life in self.lives:
             life.live()
-        first = self.lives[0].border - TURNS
+        first = self.lives[0].boundary - TURNS
         readers = [life.reader for life in self.lives]
         metrics = self.rule.learn(readers, self.rounds, first)
         return Round(self.rounds, first, metrics, self._updates)
@@ -121,13 +121,13 @@ class Watched:
         kept = [gradient.clone() for gradient in gradients]
         norms = self._apply(gradients, loss, active)
         after, names = self.states(), list(self.rule.group.weights)
-        agents: list[Agent | None] = [None] * len(self.plans)
+        agents: list[ReferenceAgent | None] = [None] * len(self.plans)
         for i in np.flatnonzero(active).tolist():
             gradient = {
                 name: real(each[i], before[i]["weights"][name])
                 for name, each in zip(names, kept, strict=True)
             }
-            agents[i] = Agent(before[i], after[i], loss[i].item(), gradient)
+            agents[i] = ReferenceAgent(before[i], after[i], loss[i].item(), gradient)
         self._updates.append(Update(agents))
         return norms
 

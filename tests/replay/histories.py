@@ -164,7 +164,7 @@ class Replay:
         self.slots = self.slots or slots_needed(
             self.capacity, len(self.worlds), self.turns_per_round, self.frames
         )
-        self.rows = Rows(Block.create(Rows.plan(SPEC, len(self.worlds), self.slots)))
+        self.rows = Rows(Block.create(Rows.layout(SPEC, len(self.worlds), self.slots)))
         self.writer = ReplayWriter(self.rows)
         self.written = 0
 
@@ -176,11 +176,11 @@ class Replay:
     def window(self) -> int:
         return -(-self.capacity // len(self.worlds))
 
-    def write(self, border: int) -> None:
+    def write(self, boundary: int) -> None:
         """Write the rows of all turns before a border that are not written yet."""
-        for turn in range(self.written, border):
+        for turn in range(self.written, boundary):
             self.write_turn(turn)
-        self.written = max(self.written, border)
+        self.written = max(self.written, boundary)
 
     def write_turn(self, turn: int) -> None:
         count = len(self.worlds)
@@ -192,11 +192,11 @@ class Replay:
             for name in ("active", "reward", "terminated", "truncated", "age")
         )
         legal = np.array([legal_in(turn, world) for world in range(count)])
-        self.writer.see(turn, parts, active, legal, age)
-        self.writer.act(turn, np.arange(count) % 3, 0.25, turn // self.turns_per_round)
-        self.writer.get(turn, rewards, terminated, truncated)
+        self.writer.write_observation(turn, parts, active, legal, age)
+        self.writer.write_action(turn, np.arange(count) % 3, 0.25, turn // self.turns_per_round)
+        self.writer.write_outcome(turn, rewards, terminated, truncated)
 
-    def reader(self, border: int | None = None) -> ReplayReader:
+    def reader(self, boundary: int | None = None) -> ReplayReader:
         """Return a new reader; with a border, it has taken in everything up to it."""
         reader = ReplayReader(
             SPEC.id,
@@ -208,23 +208,23 @@ class Replay:
             discount_per=self.discount_per,
             shape_rewards=self.shape_rewards,
         )
-        if border is not None:
-            reader.take_in(border)
+        if boundary is not None:
+            reader.take_in(boundary)
         return reader
 
-    def step(self, turn: int, world: int, border: int) -> Step | None:
+    def step(self, turn: int, world: int, boundary: int) -> Step | None:
         """Return the step that opened there, as known at a border."""
-        rows = self.worlds[world][:border]
+        rows = self.worlds[world][:boundary]
         return step_at(rows, turn, self.n_step, self.discount, self.discount_per == "step")
 
-    def usable(self, border: int) -> list[int]:
+    def usable(self, boundary: int) -> list[int]:
         """Return the steps that can be learned from at a border, one by one."""
         count = len(self.worlds)
         return [
             turn * count + world
-            for turn in range(max(0, border - self.window), border)
+            for turn in range(max(0, boundary - self.window), boundary)
             for world in range(count)
-            if self.step(turn, world, border) is not None
+            if self.step(turn, world, boundary) is not None
         ]
 
 

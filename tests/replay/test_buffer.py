@@ -22,7 +22,7 @@ from tests.replay.histories import (
 NO_STEPS = np.empty(0, np.int64)
 
 
-def borders(turns):
+def boundaries(turns):
     """Some borders up to the last turn, in order."""
     return st.lists(st.integers(0, turns), max_size=4).map(
         lambda some: [*sorted(some), turns]
@@ -58,10 +58,10 @@ def test_usable_steps_at_a_border_are_those_that_close_before_it(
     replay = Replay(worlds, capacity=capacity, n_step=n_step, turns_per_round=40)
     reader = replay.reader()
 
-    for border in data.draw(borders(replay.turns)):
-        replay.write(border)
-        reader.take_in(border)
-        assert sorted(reader.usable) == replay.usable(border)
+    for boundary in data.draw(boundaries(replay.turns)):
+        replay.write(boundary)
+        reader.take_in(boundary)
+        assert sorted(reader.usable) == replay.usable(boundary)
 
 
 def test_a_step_is_usable_once_its_nth_successor_is_within_the_border():
@@ -124,7 +124,7 @@ def test_a_step_that_stays_open_over_several_borders_closes_in_the_end():
     replay.write(15)
     reader = replay.reader()
 
-    closed = [reader.take_in(border).tolist() for border in (5, 10, 14, 15)]
+    closed = [reader.take_in(boundary).tolist() for boundary in (5, 10, 14, 15)]
 
     assert closed == [[], [], [], [0]]
     assert reader.batch(reader.usable).returns[0] == pytest.approx(2 - 0.5**13)
@@ -147,10 +147,10 @@ def test_the_window_drops_the_oldest():
     reader = replay.reader()
     windows = {}
 
-    for border in (5, 10, 15, 30):
-        replay.write(border)
-        reader.take_in(border)
-        windows[border] = opened(reader)
+    for boundary in (5, 10, 15, 30):
+        replay.write(boundary)
+        reader.take_in(boundary)
+        windows[boundary] = opened(reader)
 
     assert windows[5] == [0, 1, 2, 3]
     assert windows[10] == [2, 3, 4, 5, 6, 7, 8]
@@ -172,9 +172,9 @@ def test_an_open_step_that_leaves_the_window_is_forgotten():
     rows = [Row(i, i in (0, 14), 1.0) for i in range(15)]
     replay = Replay([rows], capacity=10)
     reader = replay.reader()
-    for border in (5, 10, 15):
-        replay.write(border)
-        reader.take_in(border)
+    for boundary in (5, 10, 15):
+        replay.write(boundary)
+        reader.take_in(boundary)
 
     assert reader.usable.tolist() == []
 
@@ -207,11 +207,11 @@ def test_a_round_being_written_touches_nothing_the_learner_has(
     reader = replay.reader()
     last = replay.turns - replay.turns % turns
 
-    for border in range(0, last, turns):
-        replay.write(border)
-        reader.take_in(border)
+    for boundary in range(0, last, turns):
+        replay.write(boundary)
+        reader.take_in(boundary)
         before = everything(reader)
-        replay.write(border + turns)
+        replay.write(boundary + turns)
         assert_same(everything(reader), before)
 
 
@@ -224,12 +224,12 @@ def test_the_newest_rounds_rewards_outlast_the_next_round_however_small_the_capa
     reader = replay.reader()
     last = replay.turns - replay.turns % turns
 
-    for border in range(turns, last, turns):
-        replay.write(border)
-        reader.take_in(border)
-        replay.write(border + turns)
-        found = reader.rewards_since(border - turns)
-        wanted = [[row.reward for row in rows[border - turns : border]] for rows in worlds]
+    for boundary in range(turns, last, turns):
+        replay.write(boundary)
+        reader.take_in(boundary)
+        replay.write(boundary + turns)
+        found = reader.rewards_since(boundary - turns)
+        wanted = [[row.reward for row in rows[boundary - turns : boundary]] for rows in worlds]
         np.testing.assert_array_equal(found.T, wanted)
 
 
@@ -260,8 +260,8 @@ def test_taking_in_border_by_border_gives_the_same_as_all_at_once(
     replay.write(replay.turns)
     by_and_by = replay.reader()
 
-    for border in data.draw(borders(replay.turns)):
-        by_and_by.take_in(border)
+    for boundary in data.draw(boundaries(replay.turns)):
+        by_and_by.take_in(boundary)
 
     assert_same(everything(by_and_by), everything(replay.reader(replay.turns)))
 
@@ -289,9 +289,9 @@ def test_batches_are_those_of_plain_lists(worlds, capacity, frames, n_step):
     reader = replay.reader()
     count = len(worlds)
 
-    for border in [*range(0, replay.turns, 5), replay.turns]:
-        replay.write(border)
-        reader.take_in(border)
+    for boundary in [*range(0, replay.turns, 5), replay.turns]:
+        replay.write(boundary)
+        reader.take_in(boundary)
     batch = reader.batch(reader.usable)
 
     for i, step in enumerate(reader.usable.tolist()):
@@ -419,7 +419,7 @@ def test_a_damaged_row_is_found_again_the_next_time():
     with pytest.raises(DamagedRow, match="row 4 "):
         reader.take_in(10)
 
-    assert reader.border == 3
+    assert reader.boundary == 3
 
 
 @pytest.mark.shows("B12")

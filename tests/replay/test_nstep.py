@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.replay.nstep import Stretch, assemble
+from rookery.replay.nstep import Stretch, n_step_transitions
 from tests.replay.histories import Row, episode, histories, step_at
 
 GAMMA = 0.5
@@ -29,7 +29,7 @@ def stretch_of(worlds):
 
 def step_of(rows, opens=0, n_step=1, discount=GAMMA, per_step=False):
     """Return where a step closes, its return and its discount, as `assemble` has it."""
-    steps = assemble(stretch_of([rows]), n_step, discount, per_step)
+    steps = n_step_transitions(stretch_of([rows]), n_step, discount, per_step)
     columns = (steps.closes, steps.returns, steps.discounts)
     return tuple(column[opens, 0].item() for column in columns)
 
@@ -56,7 +56,7 @@ def test_steps_are_those_of_a_walk_row_by_row_if_discounts_count_own_steps(
 
 
 def compare(worlds, n_step, discount, per_step):
-    steps = assemble(stretch_of(worlds), n_step, discount, per_step)
+    steps = n_step_transitions(stretch_of(worlds), n_step, discount, per_step)
 
     for world, rows in enumerate(worlds):
         for turn in range(len(rows)):
@@ -72,10 +72,10 @@ def compare(worlds, n_step, discount, per_step):
 @settings(max_examples=100, deadline=None)
 @given(histories(), N_STEP, PER_STEP)
 def test_worlds_do_not_touch_each_other(worlds, n_step, per_step):
-    together = assemble(stretch_of(worlds), n_step, 0.9, per_step)
+    together = n_step_transitions(stretch_of(worlds), n_step, 0.9, per_step)
 
     for world, rows in enumerate(worlds):
-        alone = assemble(stretch_of([rows]), n_step, 0.9, per_step)
+        alone = n_step_transitions(stretch_of([rows]), n_step, 0.9, per_step)
         np.testing.assert_array_equal(together.closes[:, world], alone.closes[:, 0])
         np.testing.assert_array_equal(together.returns[:, world], alone.returns[:, 0])
         np.testing.assert_array_equal(together.discounts[:, world], alone.discounts[:, 0])
@@ -89,8 +89,8 @@ def test_a_step_is_the_same_bits_wherever_the_stretch_begins(
     (rows,) = worlds
     first = data.draw(st.integers(0, len(rows) - 1))
 
-    whole = assemble(stretch_of([rows]), n_step, 0.9, per_step)
-    part = assemble(stretch_of([rows[first:]]), n_step, 0.9, per_step)
+    whole = n_step_transitions(stretch_of([rows]), n_step, 0.9, per_step)
+    part = n_step_transitions(stretch_of([rows[first:]]), n_step, 0.9, per_step)
 
     closed = part.closes[:, 0] < len(rows) - first
     np.testing.assert_array_equal(part.closes[:, 0] + first, whole.closes[first:, 0])

@@ -32,7 +32,7 @@ class Shelf:
         return SimpleNamespace(slots=self.slots)
 
     @property
-    def border(self):
+    def boundary(self):
         return self.slots
 
     def opening(self, steps):
@@ -53,13 +53,13 @@ def assert_sums(tree):
     np.testing.assert_array_equal(nodes[1:-1][: len(children)], children.sum(axis=1))
 
 
-def taken_in(replay, borders, exponent=0.6):
+def taken_in(replay, boundaries, exponent=0.6):
     """Return a reader and its tree after some borders."""
     reader = replay.reader()
     tree = Priorities(ReplayConfig(exponent=exponent), reader)
-    for border in borders:
-        replay.write(border)
-        tree.take_in(reader.take_in(border))
+    for boundary in boundaries:
+        replay.write(boundary)
+        tree.take_in(reader.take_in(boundary))
     return reader, tree
 
 
@@ -101,9 +101,9 @@ def test_an_inner_node_is_the_sum_of_its_children_through_any_rounds(
     reader = replay.reader()
     tree = Priorities(ReplayConfig(), reader)
 
-    for border in range(0, replay.turns, 5):
-        replay.write(border)
-        tree.take_in(reader.take_in(border))
+    for boundary in range(0, replay.turns, 5):
+        replay.write(boundary)
+        tree.take_in(reader.take_in(boundary))
         if len(reader.usable):
             some = data.draw(st.lists(st.sampled_from(reader.usable.tolist()), min_size=1))
             tree.update(np.array(some), np.arange(len(some)))
@@ -326,11 +326,11 @@ def test_only_usable_steps_weigh_anything_at_every_border(worlds, capacity, n_st
     reader = replay.reader()
     tree = Priorities(ReplayConfig(), reader)
 
-    for border in [*range(0, replay.turns, 5), replay.turns]:
-        replay.write(border)
-        tree.take_in(reader.take_in(border))
+    for boundary in [*range(0, replay.turns, 5), replay.turns]:
+        replay.write(boundary)
+        tree.take_in(reader.take_in(boundary))
         weights, others = weights_by_step(reader, tree)
-        assert list(sorted(weights)) == replay.usable(border)
+        assert list(sorted(weights)) == replay.usable(boundary)
         assert all(weight > 0 for weight in weights.values())
         assert not others.any()
 

@@ -16,16 +16,16 @@ REWARDS = np.array([-10.0, -0.5, 0.0, 0.1, 3.0], np.float32)
 pytestmark = pytest.mark.shows("D6")
 
 
-def spread_of(replay, borders, **chosen):
+def spread_of(replay, boundaries, **chosen):
     """Return the spread after taking in the rows of some borders, one after another."""
     reader = replay.reader()
     spread = RewardSpread(RewardConfig(**chosen))
     first = 0
-    for border in borders:
-        replay.write(border)
-        reader.take_in(border)
+    for boundary in boundaries:
+        replay.write(boundary)
+        reader.take_in(boundary)
         spread.take_in(reader, first)
-        first = border
+        first = boundary
     return spread
 
 
@@ -77,8 +77,8 @@ def test_the_spread_is_numpys_over_all_rewards_so_far(worlds, turns, scale):
     replay = Replay(worlds, turns_per_round=turns)
     last = replay.turns - replay.turns % turns
 
-    borders = range(turns, last + 1, turns)
-    spread = spread_of(replay, borders, standardise=True, scale=scale)
+    boundaries = range(turns, last + 1, turns)
+    spread = spread_of(replay, boundaries, standardise=True, scale=scale)
 
     rewards = scale * rewards_of(worlds, last)
     if rewards.size >= 2:

@@ -26,7 +26,7 @@ PLAIN = AgentSpec("p", "bird", {"view": Part((), np.dtype(np.uint8))}, ("x", "y"
 
 
 def rows_of(spec=SPEC, worlds=2, slots=4):
-    return Rows(Block.create(Rows.plan(spec, worlds, slots)))
+    return Rows(Block.create(Rows.layout(spec, worlds, slots)))
 
 
 def views(replay, turn, world=0, frames=3):
@@ -90,7 +90,7 @@ def test_there_is_no_byte_between_columns():
 
 
 def test_two_views_of_a_block_are_the_same_rows():
-    block = Block.create(Rows.plan(SPEC, 2, 4))
+    block = Block.create(Rows.layout(SPEC, 2, 4))
     one, other = Rows(block), Rows(block)
 
     one.columns["reward"][2, 1] = 3.0

@@ -27,7 +27,7 @@ def followers(reader, turn, world):
     columns, slots = reader.rows.columns, reader.rows.slots
     return [
         later
-        for later in range(turn, reader.border)
+        for later in range(turn, reader.boundary)
         if columns["active"][later % slots, world] or later in closes
     ][:LENGTH]
 

@@ -190,17 +190,17 @@ def test_a_replay_of_another_number_of_worlds_is_refused(
 
 def test_no_step_joins_the_run_it_was_exported_from_with_the_one_it_goes_on_in() -> None:
     spec = AgentSpec("a", "a", {"spot": Part((1,), np.dtype(np.float32))}, ("x", "y"))
-    old, new = (Rows(Block.create(Rows.plan(spec, 2, 12))) for _ in range(2))
+    old, new = (Rows(Block.create(Rows.layout(spec, 2, 12))) for _ in range(2))
     for rows in (old, new):
         writer = ReplayWriter(rows)
         for turn in range(5):
             # World 1 begins an episode in turn 4; world 0 has one that stays open.
             age = np.array([turn, turn % 4], np.int32)
             seen = {"spot": np.full((2, 1), turn, np.float32)}
-            writer.see(turn, seen, np.array([True, turn % 4 < 3]), None, age)
-            writer.act(turn, np.zeros(2, np.int32), 1.0, 0)
+            writer.write_observation(turn, seen, np.array([True, turn % 4 < 3]), None, age)
+            writer.write_action(turn, np.zeros(2, np.int32), 1.0, 0)
             ended = np.array([False, turn % 4 == 2])
-            writer.get(turn, np.ones(2, np.float32), ended, np.zeros(2, bool))
+            writer.write_outcome(turn, np.ones(2, np.float32), ended, np.zeros(2, bool))
 
     first = new.prepend(old.raw(range(5)))
     reader = ReplayReader(

@@ -31,7 +31,7 @@ def test_the_health_of_every_process_is_seen_live_with_its_agents(
     seen: dict[str, dict[str, Health]] = {}
 
     def look(one: Round) -> None:
-        crew = session.training.engine.now
+        crew = session.training.executor.now
         assert isinstance(crew, Crew)
         if one.number == 2:
             seen["calm"] = of(health_of(session.folder))

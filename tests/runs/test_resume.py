@@ -20,7 +20,7 @@ from rookery.runs.log import read_lines
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
 from rookery.shm.block import MemoryRefused
-from rookery.shm.versions import States
+from rookery.shm.versions import VersionedState
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.checkpoints import (
     CheckpointError,
@@ -91,11 +91,11 @@ def train(path: Path, game: str, settings: dict, until: int | None = None) -> Ru
     return Run(path, game)
 
 
-def go_on(run: Run, until: int | None = None, words: tuple[str, ...] = ()) -> Session:
+def go_on(run: Run, until: int | None = None, overrides: tuple[str, ...] = ()) -> Session:
     """Resume a run, and stop it again after some rounds."""
     stop = StopAt(until or 10**9)
     session = Session(
-        run.entry, resumed_config(run, words), run.path, stop.flag, resume=True
+        run.entry, resumed_config(run, overrides), run.path, stop.flag, resume=True
     )
     if until is None:
         session.run(stop.show)
@@ -374,8 +374,8 @@ def test_a_checkpoint_that_another_version_laid_out_otherwise_says_so(
 def test_memory_on_disk_of_another_size_is_refused(tmp_path: Path) -> None:
     settings = HUNT | {"storage": "disk"}
     run = train(tmp_path / "run", "treasurehunt", settings, until=3)
-    words = run.path / "memory" / "words"
-    words.write_bytes(words.read_bytes() + b"more")
+    overrides = run.path / "memory" / "words"
+    overrides.write_bytes(overrides.read_bytes() + b"more")
 
     with pytest.raises(MemoryRefused, match=r"words has .* bytes, expected .*delete its"):
         go_on(run)
@@ -434,16 +434,16 @@ def played_on(path: Path, rounds: int, recorded: int) -> Session:
     entry, config = configure("treasurehunt", settings=settings)
     path.mkdir()
     session = Session(entry, config, path)
-    session.training.engine.start(0)
+    session.training.executor.start(0)
     for number in range(1, rounds + 1):
-        session.training.borders.open(min(recorded, number - 1))
-        session.training.engine.advance(number)
+        session.training.schedule.open(min(recorded, number - 1))
+        session.training.executor.advance(number)
     return session
 
 
 def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path) -> None:
     session = played_on(tmp_path / "run", rounds=3, recorded=1)
-    session.training.engine.finish()
+    session.training.executor.finish()
     session.training.close()
     session._lock.close()
 
@@ -457,7 +457,7 @@ def test_matches_that_were_half_written_when_all_was_killed_spoil_no_others(
 ) -> None:
     session = played_on(tmp_path / "run", rounds=4, recorded=2)
     arena = session.training.arena
-    reports, written = arena.match_reports(), arena.words.load(MATCHES)
+    reports, written = arena.match_reports(), arena.counters.load(MATCHES)
     reports._slots[(written + 1) % reports.count] = 255
     session.training.close()
     session._lock.close()
@@ -488,14 +488,14 @@ def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
     (tmp_path / "run").mkdir()
     stop = StopAt(2)
     session = Session(entry, config, tmp_path / "run", stop.flag)
-    training, newest = session.training, States.newest
+    training, newest = session.training, VersionedState.newest
 
-    def overtaken(states: States, names: Sequence[str]) -> tuple[int, dict]:
-        if "life/turn" in names and training.borders.last_opened == 1:
-            training.engine.now.stage.play_round(3)  # while the snapshot is copied
+    def overtaken(states: VersionedState, names: Sequence[str]) -> tuple[int, dict]:
+        if "life/turn" in names and training.schedule.last_opened == 1:
+            training.executor.now.stage.play_round(3)  # while the snapshot is copied
         return newest(states, names)
 
-    monkeypatch.setattr(States, "newest", overtaken)
+    monkeypatch.setattr(VersionedState, "newest", overtaken)
     with pytest.raises(Stopped):
         session.run(stop.show)
 
@@ -517,7 +517,7 @@ def test_a_line_that_was_cut_off_hides_no_event_after_it(stopped: Run) -> None:
 def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:
     run = train(tmp_path / "run", "treasurehunt", HUNT | {"rounds": 2})
 
-    session = go_on(run, words=("workers=2",))
+    session = go_on(run, overrides=("workers=2",))
 
     assert session.done == 2
     events = (run.path / "events.jsonl").read_text()
@@ -542,7 +542,7 @@ def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool
         raise ValueError("the window is stuck")
 
     def show(one: Round) -> None:
-        session.training.engine.now.stage.game.game.close = close
+        session.training.executor.now.stage.game.game.close = close
         if stops and one.number == 3:
             session.training.parts.stop.signal = 2
 

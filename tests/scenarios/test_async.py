@@ -32,7 +32,7 @@ def train(folder: Path, workers: int) -> rookery.Run:
 
     def disturb(one: Round) -> None:
         if one.number == 5 and workers:
-            processes = session.training.engine.now.supervisor.processes()
+            processes = session.training.executor.now.supervisor.processes()
             os.kill(processes["worker 0"], signal.SIGKILL)
 
     return run_through(session, disturb)

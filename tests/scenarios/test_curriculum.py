@@ -11,7 +11,7 @@ import pytest
 
 import rookery
 from rookery.stop import StopFlag, Stopped
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import FILES, SMALL, events, run_through, session_of
 
@@ -61,10 +61,10 @@ def test_a_killed_actor_is_where_it_was_in_its_curriculum(
     session = session_of(SCHOOL, tmp_path / "run", **SETTINGS, workers=2)
 
     def kill(one: Round) -> None:
-        crew = session.training.engine.now
+        pool = session.training.executor.now
         if one.number == 2:
-            assert isinstance(crew, Crew)
-            os.kill(crew.supervisor.processes()["actor"], signal.SIGKILL)
+            assert isinstance(pool, ProcessPool)
+            os.kill(pool.supervisor.processes()["actor"], signal.SIGKILL)
 
     run = run_through(session, kill)
 

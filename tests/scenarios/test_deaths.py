@@ -22,7 +22,7 @@ from rookery.storage.checkpoints import newest_whole
 from rookery.supervisor.stalls import Stalls
 from rookery.supervisor.supervisor import ProcessFailed
 from rookery.training import autoscale as tuning
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
     HAUNTED,
@@ -62,12 +62,12 @@ class Disturber:
     """Kills processes while they are in the round after a border, and lets one hang."""
 
     def __init__(self, session: Session) -> None:
-        self._crew, self.killed, self.said = session.training.engine, [], []
+        self._pool, self.killed, self.said = session.training.executor, [], []
         session.say = self._hear
 
     def __call__(self, one: Round) -> None:
-        assert isinstance(self._crew.now, Crew)
-        supervisor = self._crew.now.supervisor
+        assert isinstance(self._pool.now, ProcessPool)
+        supervisor = self._pool.now.supervisor
         for role in KILLS.get(one.number, []):
             pid = wait_for(lambda role=role: self._awake(role))
             os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ class Disturber:
             os.kill(self._hung, signal.SIGSTOP)
 
     def _awake(self, role: str) -> int | None:
-        supervisor = self._crew.now.supervisor
+        supervisor = self._pool.now.supervisor
         supervisor.watch()  # starts again whose time has come
         return supervisor.processes().get(role)
 
@@ -151,9 +151,9 @@ def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
 
     def hang(one: Round) -> None:
         if one.number == 3:
-            crew = session.training.engine.now
-            assert isinstance(crew, Crew)
-            os.kill(crew.supervisor.processes()["actor"], signal.SIGSTOP)
+            pool = session.training.executor.now
+            assert isinstance(pool, ProcessPool)
+            os.kill(pool.supervisor.processes()["actor"], signal.SIGSTOP)
 
     run_through(session, hang)
 
@@ -242,7 +242,7 @@ def test_a_worker_killed_while_it_loads_is_started_again(
     worker = [e["event"] for e in events(run.path) if e["role"] == "worker 0"]
     assert worker == ["start", "death", "restart", "ready", "end"]
     assert events(run.path, "note") == []
-    assert isinstance(session.training.engine.now, Crew)
+    assert isinstance(session.training.executor.now, ProcessPool)
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 
@@ -251,21 +251,21 @@ def test_a_worker_killed_while_it_loads_is_started_again(
 def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(tuning.Tuner, "has_enough", property(lambda tuner: True))
-    choice = tuning.Choice(1, "one worker, since the test says so")
-    monkeypatch.setattr(tuning.Tuner, "decide", lambda tuner, rounds: choice)
-    monkeypatch.setattr(tuning.Tuner, "is_slower", property(lambda tuner: False))
+    monkeypatch.setattr(tuning.Autoscaler, "has_enough", property(lambda autoscaler: True))
+    choice = tuning.PolicyOutput(1, "one worker, since the test says so")
+    monkeypatch.setattr(tuning.Autoscaler, "decide", lambda autoscaler, rounds: choice)
+    monkeypatch.setattr(tuning.Autoscaler, "is_slower", property(lambda autoscaler: False))
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
 
     def until_ready(one: Round) -> None:
-        coming = session.training.engine._coming
+        coming = session.training.executor._coming
         if coming is not None:
             wait_for(lambda: coming.is_ready)
 
     run = run_through(session, until_ready)
 
     assert [e["attempt"] for e in events(run.path, "ready")].count(2) == 1
-    assert isinstance(session.training.engine.now, Crew)
+    assert isinstance(session.training.executor.now, ProcessPool)
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 

@@ -14,7 +14,7 @@ import pytest
 import rookery
 from rookery.errors import GameError
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.paths import GAME_FILES as GAMES
 from tests.scenarios.conftest import (
@@ -55,10 +55,10 @@ def test_foreign_games_give_the_same_bits_with_a_killed_actor_and_two_workers(
     session = session_of(game, tmp_path / "run", **settings, workers=2)
 
     def kill(one: Round) -> None:
-        crew = session.training.engine.now
-        assert isinstance(crew, Crew)
+        pool = session.training.executor.now
+        assert isinstance(pool, ProcessPool)
         if one.number == 3:
-            os.kill(wait_for(lambda: crew.supervisor.processes()["actor"]), signal.SIGKILL)
+            os.kill(wait_for(lambda: pool.supervisor.processes()["actor"]), signal.SIGKILL)
 
     run = run_through(session, kill)
 

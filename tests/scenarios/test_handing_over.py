@@ -10,7 +10,7 @@ import pytest
 
 from rookery.runs.session import Session
 from rookery.training import autoscale as tuning
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import HUNT, SMALL, notes, run_through, session_of, wait_for
 
@@ -32,18 +32,18 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "START_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "OVERHEAD", 0.01)
-    slow = property(lambda tuner: len(tuner._in_company) == 3)
-    monkeypatch.setattr(tuning.Tuner, "is_slower", slow)
+    slow = property(lambda autoscaler: len(autoscaler._in_company) == 3)
+    monkeypatch.setattr(tuning.Autoscaler, "is_slower", slow)
 
 
 class Watcher:
     """Waits at each border until a crew that is starting is ready; notes who computes."""
 
     def __init__(self, session: Session) -> None:
-        self.engine, self.seen = session.training.engine, ""
+        self.engine, self.seen = session.training.executor, ""
 
     def __call__(self, one: Round) -> None:
-        self.seen += "c" if isinstance(self.engine.now, Crew) else "1"
+        self.seen += "c" if isinstance(self.engine.now, ProcessPool) else "1"
         if (coming := self.engine._coming) is not None:
             wait_for(lambda: coming.is_ready)
 

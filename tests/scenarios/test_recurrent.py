@@ -58,6 +58,6 @@ def test_a_run_resumed_in_other_processes_ends_with_the_same_bits(
     settings = {**SETTINGS, "replay.kind": "prioritised"}
     run = train(tmp_path / "run", "treasurehunt", {**settings, "workers": 0}, until=3)
 
-    go_on(run, words=("workers=2",))
+    go_on(run, overrides=("workers=2",))
 
     assert run.digest()["run"] == alone("treasurehunt", **settings)

@@ -48,7 +48,7 @@ def test_when_a_process_is_refused_the_run_goes_on_with_fewer(
 
     refused = "worker 1 could not be started ([Errno 11] Resource temporarily unavailable)"
     assert notes(tmp_path) == f"{refused}; the run goes on with 1 worker."
-    assert session.training.engine.notes == [notes(tmp_path)]
+    assert session.training.executor.notes == [notes(tmp_path)]
     assert [one["role"] for one in events(tmp_path, "start")][-2:] == ["actor", "worker 0"]
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
@@ -95,14 +95,14 @@ def test_when_processes_die_at_once_the_run_goes_on_in_one(
 def test_when_processes_die_that_auto_asked_for_the_run_goes_on_in_one(
     alone: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tuning.Tuner, "has_enough", property(lambda tuner: True))
-    choice = tuning.Choice(1, "one worker, since the test says so")
-    monkeypatch.setattr(tuning.Tuner, "decide", lambda tuner, rounds: choice)
+    monkeypatch.setattr(tuning.Autoscaler, "has_enough", property(lambda autoscaler: True))
+    choice = tuning.PolicyOutput(1, "one worker, since the test says so")
+    monkeypatch.setattr(tuning.Autoscaler, "decide", lambda autoscaler, rounds: choice)
     never = {"restarts.limit": 0}  # the run would be over before they were started again
     session = session_of("treasurehunt", tmp_path, **HUNT, **never, workers="auto")
 
     def until_they_died(one: Round) -> None:
-        coming = session.training.engine._coming
+        coming = session.training.executor._coming
         if coming is not None:
             children = coming.supervisor._children.values()
             wait_for(lambda: all(child.is_dead for child in children))

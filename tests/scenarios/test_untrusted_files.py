@@ -398,10 +398,10 @@ def test_a_configuration_that_is_a_bomb_is_refused(text: str, tmp_path: Path) ->
 
 
 def _members(entry: Any, config: Any) -> None:
-    from rookery.algorithms.agents import assemble
+    from rookery.algorithms.agents import build_agents
     from rookery.evaluation.play import agents_of
 
-    assemble(config, agents_of(entry, config))
+    build_agents(config, agents_of(entry, config))
 
 
 @pytest.mark.parametrize("text", ["[" * 10**5, '{"round": "x"}', "\xff", "[1]", "{}"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
     HAUNTED,
@@ -62,11 +62,11 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         }
 
         def look(one: Round) -> None:
-            crew = session.training.engine.now
-            assert isinstance(crew, Crew)
-            pids = crew.supervisor.processes()
+            pool = session.training.executor.now
+            assert isinstance(pool, ProcessPool)
+            pids = pool.supervisor.processes()
             if one.number == 3:
-                found["pids"], found["hosted"] = pids, crew.hosted
+                found["pids"], found["hosted"] = pids, pool.hosted
                 found["busy"] = {role: busy_threads(pid) for role, pid in pids.items()}
                 found["shared"] = {role: shared_by(pid) for role, pid in pids.items()}
 

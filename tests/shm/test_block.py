@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.errors import RookeryError
-from rookery.shm.block import LINE, Block, MemoryRefused, Plan
+from rookery.shm.block import LINE, Block, MemoryRefused, BlockLayout
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 DTYPES = st.sampled_from(["bool", "uint8", "int16", "float32", "int64", "S3"])
@@ -25,7 +25,7 @@ DTYPES = st.sampled_from(["bool", "uint8", "int16", "float32", "int64", "S3"])
 
 @pytest.fixture
 def block() -> Iterator[Block]:
-    made = Block.create(Plan({"a": ((3,), np.uint8), "b": ((2, 5), np.float64)}))
+    made = Block.create(BlockLayout({"a": ((3,), np.uint8), "b": ((2, 5), np.float64)}))
     yield made
     made.close()
 
@@ -56,28 +56,28 @@ def descriptors() -> set[str]:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(SHAPES, DTYPES), max_size=6))
 def test_no_two_arrays_share_a_line(arrays):
-    plan = Plan({str(i): about for i, about in enumerate(arrays)})
+    layout = BlockLayout({str(i): about for i, about in enumerate(arrays)})
 
     end = 0
-    for field in plan.fields.values():
+    for field in layout.fields.values():
         assert field.offset % LINE == 0
         assert field.offset >= end
         end = field.offset + int(np.prod(field.shape, dtype=int)) * field.dtype.itemsize
-    assert plan.bytes >= end
-    assert plan.bytes % LINE == 0
+    assert layout.bytes >= end
+    assert layout.bytes % LINE == 0
 
 
 def test_a_plan_allocates_nothing():
     before = descriptors()
 
-    plan = Plan({"huge": ((2**50,), np.float64)})
+    layout = BlockLayout({"huge": ((2**50,), np.float64)})
 
-    assert plan.bytes == 2**53
+    assert layout.bytes == 2**53
     assert descriptors() == before
 
 
 def test_a_plan_of_nothing_is_a_block_all_the_same():
-    block = Block.create(Plan({}))
+    block = Block.create(BlockLayout({}))
 
     assert block.arrays == {}
     block.close()
@@ -105,7 +105,7 @@ def test_memory_starts_at_zero(block):
 
 
 def test_whoever_maps_the_descriptor_sees_what_is_written(block):
-    other = Block(block.plan, os.dup(block.descriptor))
+    other = Block(block.layout, os.dup(block.descriptor))
 
     block["b"][1, 4] = 2.5
 
@@ -114,7 +114,7 @@ def test_whoever_maps_the_descriptor_sees_what_is_written(block):
 
 
 def test_memory_is_allocated_in_full_when_it_is_made():
-    block = Block.create(Plan({"rows": ((2**20,), np.uint8)}))
+    block = Block.create(BlockLayout({"rows": ((2**20,), np.uint8)}))
 
     assert os.fstat(block.descriptor).st_blocks * 512 >= 2**20
     block.close()
@@ -139,7 +139,7 @@ def test_a_process_gets_the_descriptor_only_if_it_is_passed(block):
 def test_nothing_has_a_name_in_dev_shm():
     before = set(Path("/dev/shm").iterdir())
 
-    block = Block.create(Plan({"a": ((1000,), np.uint8)}))
+    block = Block.create(BlockLayout({"a": ((1000,), np.uint8)}))
 
     assert set(Path("/dev/shm").iterdir()) == before
     block.close()
@@ -150,7 +150,7 @@ def test_nothing_has_a_name_in_dev_shm():
 
 def test_a_closed_block_leaves_no_descriptor():
     before = descriptors()
-    block = Block.create(Plan({"a": ((1000,), np.uint8)}))
+    block = Block.create(BlockLayout({"a": ((1000,), np.uint8)}))
 
     block.close()
     del block
@@ -177,10 +177,10 @@ def test_an_array_in_use_stays_readable_after_the_block_is_closed(block):
 
 
 def test_memory_that_cannot_be_had_is_refused_in_one_line():
-    plan = Plan({"rows": ((3 * 2**20,), np.uint8)})
+    layout = BlockLayout({"rows": ((3 * 2**20,), np.uint8)})
 
     with files_of_at_most(2**20), pytest.raises(MemoryRefused) as refused:
-        Block.create(plan)
+        Block.create(layout)
 
     reason = os.strerror(errno.EFBIG)
     assert str(refused.value) == (
@@ -193,7 +193,7 @@ def test_refused_memory_leaves_no_descriptor():
     before = descriptors()
 
     with files_of_at_most(2**20), pytest.raises(MemoryRefused):
-        Block.create(Plan({"rows": ((3 * 2**20,), np.uint8)}))
+        Block.create(BlockLayout({"rows": ((3 * 2**20,), np.uint8)}))
 
     assert descriptors() == before
 
@@ -205,14 +205,14 @@ def test_more_than_the_machine_has_is_refused_before_it_is_tried(monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", lambda *about: tried.append(about))
 
     with pytest.raises(MemoryRefused, match="cannot be had"):
-        Block.create(Plan({"rows": ((2 * pages,), np.uint8)}))
+        Block.create(BlockLayout({"rows": ((2 * pages,), np.uint8)}))
 
     assert tried == []
 
 
 def test_private_memory_takes_no_descriptor_and_is_written_like_any_other():
     before = len(os.listdir("/proc/self/fd"))
-    block = Block.private(Plan({"numbers": ((3,), np.int64)}))
+    block = Block.private(BlockLayout({"numbers": ((3,), np.int64)}))
     block["numbers"][:] = 7
 
     assert block["numbers"].tolist() == [7, 7, 7]

@@ -16,7 +16,7 @@ import pytest
 from rookery.shm import counters as words_module
 from rookery.shm import futex
 from rookery.shm.block import Block
-from rookery.shm.counters import Words
+from rookery.shm.counters import Counters
 
 LIMIT_SECONDS = 60.0
 LONGER_THAN_ANY_TEST = 10_000.0
@@ -44,14 +44,14 @@ needs_futex = pytest.mark.skipif(not futex.HAS_FUTEX, reason="the system has no 
 
 @pytest.fixture
 def block() -> Iterator[Block]:
-    made = Block.create(Words.plan(NAMES))
+    made = Block.create(Counters.layout(NAMES))
     yield made
     made.close()
 
 
 @pytest.fixture
-def words(block: Block) -> Words:
-    return Words(block)
+def counters(block: Block) -> Counters:
+    return Counters(block)
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ class Process:
     """Another process that has the same words."""
 
     def __init__(self, block: Block, code: str, value: int) -> None:
-        plan = json.dumps(block.plan.to_json())
-        told = [str(block.descriptor), plan, str(value)]
+        layout = json.dumps(block.layout.to_json())
+        told = [str(block.descriptor), layout, str(value)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", ATTACH + code, *told], pass_fds=[block.descriptor]
         )
@@ -104,46 +104,46 @@ def address_of(block: Block, name: str) -> int:
 @needs_futex
 @pytest.mark.processes
 @pytest.mark.parametrize("value", [0, 2**32 - 1, 2**32 + 5])
-def test_a_waiter_is_woken_by_a_store_of_another_process(block, words, value):
-    words.store("commit", value)
+def test_a_waiter_is_woken_by_a_store_of_another_process(block, counters, value):
+    counters.store("commit", value)
     with Process(block, WAITER, value + 1) as waiter:
         waiter.until_it_sleeps_in_the_kernel()
 
-        words.store("commit", value + 1)
+        counters.store("commit", value + 1)
 
         assert waiter.end() == 0
 
 
 @needs_futex
 @pytest.mark.processes
-def test_one_store_wakes_everybody_who_waits(block, words):
+def test_one_store_wakes_everybody_who_waits(block, counters):
     with Process(block, WAITER, 1) as one, Process(block, WAITER, 1) as other:
         one.until_it_sleeps_in_the_kernel()
         other.until_it_sleeps_in_the_kernel()
 
-        words.store("commit", 1)
+        counters.store("commit", 1)
 
         assert (one.end(), other.end()) == (0, 0)
 
 
 @pytest.mark.processes
-def test_a_waiter_whose_writer_was_killed_comes_back_by_the_clock(block, words):
+def test_a_waiter_whose_writer_was_killed_comes_back_by_the_clock(block, counters):
     with Process(block, WRITER, 0) as writer:
-        while not words.wait("commit", 1, LIMIT_SECONDS):
+        while not counters.wait("commit", 1, LIMIT_SECONDS):
             pass
         assert writer.kill() == -signal.SIGKILL
 
-    last = words.load("commit")
+    last = counters.load("commit")
 
-    assert words.wait("commit", last + 1, 0.01) is False
-    assert words.load("commit") == last
+    assert counters.wait("commit", last + 1, 0.01) is False
+    assert counters.load("commit") == last
 
 
 # Waiting for nothing.
 
 
-def test_nobody_waits_for_a_number_that_has_changed_already(block, words):
-    words.store("commit", 6)
+def test_nobody_waits_for_a_number_that_has_changed_already(block, counters):
+    counters.store("commit", 6)
 
     futex.wait_for_change(address_of(block, "commit"), 5, LONGER_THAN_ANY_TEST)
 
@@ -163,28 +163,28 @@ def test_waking_where_nobody_waits_does_nothing(block):
 
 
 @pytest.mark.parametrize("value", [5, 6], ids=["reached", "passed"])
-def test_a_word_that_is_there_already_is_not_waited_for(words, monkeypatch, value):
+def test_a_word_that_is_there_already_is_not_waited_for(counters, monkeypatch, value):
     monkeypatch.setattr(words_module, "wait_for_change", None)
-    words.store("commit", value)
+    counters.store("commit", value)
 
-    assert words.wait("commit", 5, LONGER_THAN_ANY_TEST) is True
+    assert counters.wait("commit", 5, LONGER_THAN_ANY_TEST) is True
 
 
-def test_a_wait_that_ends_early_says_that_the_word_is_not_there(words, monkeypatch):
+def test_a_wait_that_ends_early_says_that_the_word_is_not_there(counters, monkeypatch):
     monkeypatch.setattr(
-        words_module, "wait_for_change", lambda *_: words.store("commit", 1)
+        words_module, "wait_for_change", lambda *_: counters.store("commit", 1)
     )
 
-    assert words.wait("commit", 2, LONGER_THAN_ANY_TEST) is False
-    assert words.wait("commit", 1, LONGER_THAN_ANY_TEST) is True
+    assert counters.wait("commit", 2, LONGER_THAN_ANY_TEST) is False
+    assert counters.wait("commit", 1, LONGER_THAN_ANY_TEST) is True
 
 
-def test_noting_a_number_wakes_nobody(words, monkeypatch):
+def test_noting_a_number_wakes_nobody(counters, monkeypatch):
     monkeypatch.setattr(words_module, "wake", None)
 
-    words.note("gate", 7)
+    counters.note("gate", 7)
 
-    assert words.load("gate") == 7
+    assert counters.load("gate") == 7
 
 
 # Without a futex.
@@ -199,9 +199,9 @@ def test_without_a_futex_waiting_is_a_short_sleep(block, no_futex, seconds, slep
     assert no_futex == [slept]
 
 
-def test_without_a_futex_a_word_is_asked_for_again_and_again(words, no_futex):
-    assert words.wait("commit", 1, LONGER_THAN_ANY_TEST) is False
+def test_without_a_futex_a_word_is_asked_for_again_and_again(counters, no_futex):
+    assert counters.wait("commit", 1, LONGER_THAN_ANY_TEST) is False
 
-    words.store("commit", 1)
+    counters.store("commit", 1)
 
-    assert words.wait("commit", 1, LONGER_THAN_ANY_TEST) is True
+    assert counters.wait("commit", 1, LONGER_THAN_ANY_TEST) is True

@@ -15,7 +15,7 @@ SIZES = {"actor": (2, 64), "learner 0": (3, 16)}
 
 @pytest.fixture
 def block() -> Iterator[Block]:
-    made = Block.create(Reports.plan(SIZES))
+    made = Block.create(Reports.layout(SIZES))
     yield made
     made.close()
 
@@ -83,7 +83,7 @@ def test_another_reader_of_the_block_reads_the_same(block, reports):
 
 @pytest.mark.parametrize("size", [13, 16], ids=["rounded up", "even"])
 def test_a_report_of_the_planned_size_fits(size):
-    block = Block.create(Reports.plan({"actor": (1, size)}))
+    block = Block.create(Reports.layout({"actor": (1, size)}))
     reports = Reports(block, "actor")
     about = "x" * (size - 2)  # and two quotation marks
 

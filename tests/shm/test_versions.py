@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rookery.shm.block import Block
-from rookery.shm.counters import Words
-from rookery.shm.versions import States
+from rookery.shm.counters import Counters
+from rookery.shm.versions import VersionedState
 
 SHAPES = {"weights": ((4,), np.float32), "counters": ((2,), np.int64)}
 
@@ -19,12 +19,12 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def states() -> Iterator[States]:
-    block = Block.create(States.plan(SHAPES))
-    words = Block.create(Words.plan(["version", "other"]))
-    yield States(block, Words(words), "version")
+def states() -> Iterator[VersionedState]:
+    block = Block.create(VersionedState.layout(SHAPES))
+    counters = Block.create(Counters.layout(["version", "other"]))
+    yield VersionedState(block, Counters(counters), "version")
     block.close()
-    words.close()
+    counters.close()
 
 
 def arrays(version: int) -> dict[str, np.ndarray]:
@@ -125,16 +125,16 @@ def test_a_killed_publishers_replacement_publishes_the_same_version(states):
 
 
 def test_the_word_is_stored_after_the_slot_is_written(states):
-    class Watching(Words):
+    class Watching(Counters):
         def store(self, name: str, value: int) -> None:
             assert_is(slots[1], 1)
             super().store(name, value)
             stored.append((name, value))
 
-    block = Block.create(States.plan(SHAPES))
+    block = Block.create(VersionedState.layout(SHAPES))
     slots = [{name: block[f"{slot}/{name}"] for name in SHAPES} for slot in (0, 1)]
     stored: list[tuple[str, int]] = []
-    watched = States(block, Watching(Block.create(Words.plan(["version"]))), "version")
+    watched = VersionedState(block, Watching(Block.create(Counters.layout(["version"]))), "version")
 
     watched.publish(1, arrays(1))
 
@@ -152,8 +152,8 @@ def test_what_is_published_may_change_afterwards(states):
 
 def test_a_name_with_a_slash_stays_whole():
     shapes = {"life/episodes/age": ((1,), np.int64), "1/turn": ((1,), np.int64)}
-    states = States(
-        Block.create(States.plan(shapes)), Words(Block.create(Words.plan(["v"]))), "v"
+    states = VersionedState(
+        Block.create(VersionedState.layout(shapes)), Counters(Block.create(Counters.layout(["v"]))), "v"
     )
 
     states.publish(3, {"life/episodes/age": np.array([5]), "1/turn": np.array([6])})

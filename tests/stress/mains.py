@@ -158,9 +158,9 @@ class Victim:
 
     def await_start(self) -> None:
         """Main runs our code, and there is no run yet."""
-        self.wait_until(lambda: str(self.folder) in self._words())
+        self.wait_until(lambda: str(self.folder) in self._counters())
 
-    def _words(self) -> list[str]:
+    def _counters(self) -> list[str]:
         return (PROC / str(self.pid) / "cmdline").read_bytes().decode().split("\0")
 
     def await_children(self) -> None:

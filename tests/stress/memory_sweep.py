@@ -76,7 +76,7 @@ class Turn(Memory):
 
     def operation(self) -> None:
         """Play on from what is committed, as an actor that starts anew does."""
-        for turn in range(self.arena.words.load(COMMIT), TURN + 1):
+        for turn in range(self.arena.counters.load(COMMIT), TURN + 1):
             self.play(turn)
 
     def play(self, turn: int) -> None:
@@ -88,15 +88,15 @@ class Turn(Memory):
         writer, ages = self._writers[agent], np.arange(WORLDS) + turn
         number, yes = 10 * turn + agent + 1, np.ones(WORLDS, bool)
         parts = {name: np.full((WORLDS, *p.shape), number) for name, p in PARTS.items()}
-        writer.see(turn, parts, yes, np.ones((WORLDS, 2), bool), ages)
-        writer.act(turn, np.full(WORLDS, turn % 2), 0.5, turn // 3)
-        writer.get(turn, ages + 0.25, ~yes, yes)
+        writer.write_observation(turn, parts, yes, np.ones((WORLDS, 2), bool), ages)
+        writer.write_action(turn, np.full(WORLDS, turn % 2), 0.5, turn // 3)
+        writer.write_outcome(turn, ages + 0.25, ~yes, yes)
 
     def commit(self, turn: int) -> None:
-        self.arena.words.store(COMMIT, turn + 1)
+        self.arena.counters.store(COMMIT, turn + 1)
 
     def audit(self, *, killed: bool) -> list[str]:
-        commit = self.arena.words.load(COMMIT)
+        commit = self.arena.counters.load(COMMIT)
         wanted = (TURN, TURN + 1) if killed else (TURN + 1,)
         problems = [] if commit in wanted else [f"the commit is {commit}"]
         problems += [
@@ -161,7 +161,7 @@ class WordFirst(State):
 
     def publish(self, version: int) -> None:
         self.reports.write(version, {"metrics": {"loss": version}})
-        self.arena.words.store("version crow", version + 1)
+        self.arena.counters.store("version crow", version + 1)
         for name, target in self.states.read_slot(version % 2).items():
             target[...] = arrays_of(version)[name]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.actor.metrics import Tally
-from rookery.actor.process import Stage
+from rookery.actor.metrics import RoundMetrics
+from rookery.actor.process import ActorProcess
 from rookery.games.episodes import Episode
 from rookery.protocol.arena import COMMIT, Arena
 from rookery.runs.configure import configure
@@ -42,18 +42,18 @@ class SecondRound:
 
     def __init__(self, training: Training) -> None:
         self.arena, self._parts = training.arena, training.parts
-        self._stage = self._new_stage()
-        training.borders.open(2)
-        self._stage.play_round(1)
+        self._actor_process = self._new_stage()
+        training.schedule.open(2)
+        self._actor_process.play_round(1)
         self._before = self._bytes()
         self.operation()
         self._after = self.left()
 
-    def _new_stage(self) -> Stage:
+    def _new_stage(self) -> ActorProcess:
         parts = self._parts
-        stage = Stage(parts.entry, parts.brief, parts.members, parts.arena, parts.borders)
-        stage.actor.begin()
-        return stage
+        actor_process = ActorProcess(parts.entry, parts.process_spec, parts.members, parts.arena, parts.schedule)
+        actor_process.actor.begin()
+        return actor_process
 
     def _bytes(self) -> dict[str, bytes]:
         return {name: bytes(one._map) for name, one in self.arena._blocks.items()}
@@ -61,23 +61,23 @@ class SecondRound:
     def put_back(self) -> None:
         for name, data in self._before.items():
             self.arena._blocks[name]._map[:] = data
-        self._stage.actor.begin()
+        self._actor_process.actor.begin()
 
     def operation(self) -> None:
-        self._stage.play_round(2)
+        self._actor_process.play_round(2)
 
     def left(self) -> tuple[bytes, ...]:
         return tuple(data for name, data in self._bytes().items() if name != REPORTS)
 
     def audit(self, *, killed: bool) -> list[str]:
-        commit, border = self.arena.words.load(COMMIT), self.arena.snapshots().version
+        commit, boundary = self.arena.counters.load(COMMIT), self.arena.snapshots().version
         problems = damaged(self.arena, commit)
         if problems:
             return problems  # a new actor would refuse to go on from there
-        if killed and border == 1:
+        if killed and boundary == 1:
             self._new_stage().play_round(2)
-        elif border != 2:
-            problems.append(f"the snapshot is of border {border}")
+        elif boundary != 2:
+            problems.append(f"the snapshot is of border {boundary}")
         if self.arena.actor_reports().read(2)["metrics"].keys() != {"0", "1"}:
             problems.append("the round has no report")
         same = self.left() == self._after
@@ -98,11 +98,11 @@ class CommitsFirst(SecondRound):
     """Planted: a turn is committed when it begins."""
 
     def operation(self) -> None:
-        actor = self._stage.actor
+        actor = self._actor_process.actor
         play_turn = actor._play_turn
 
-        def commit_and_play(tally: Tally) -> list[Episode]:
-            self.arena.words.store(COMMIT, actor.life.turn + 1)
+        def commit_and_play(tally: RoundMetrics) -> list[Episode]:
+            self.arena.counters.store(COMMIT, actor.life.turn + 1)
             return play_turn(tally)
 
         actor._play_turn = commit_and_play  # type: ignore[method-assign]

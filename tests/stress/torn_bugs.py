@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rookery.protocol.arena import COMMIT, GATE, Arena
-from rookery.protocol.schedule import Borders
+from rookery.protocol.schedule import RoundSchedule
 from rookery.replay.buffer import ReplayReader
 from rookery.replay.rows import Rows
 from rookery.shm.block import Block
-from rookery.shm.counters import Words
-from rookery.shm.versions import States
+from rookery.shm.counters import Counters
+from rookery.shm.versions import VersionedState
 from rookery.specs import Array
 from tests.stress.torn_parts import NAP, Case, Parts, Schedule
 from tests.stress.torn_stamps import NAMES
@@ -35,9 +35,9 @@ class CommitBeforeData(Parts):
     """The commit word is stored before the rows are written."""
 
     def commit(
-        self, write: Callable[[], None], words: Words, rows: Sequence[Rows], turn: int
+        self, write: Callable[[], None], counters: Counters, rows: Sequence[Rows], turn: int
     ) -> None:
-        words.store(COMMIT, turn + 1)
+        counters.store(COMMIT, turn + 1)
         time.sleep(NAP)
         write()
 
@@ -52,7 +52,7 @@ class CommitBeforeDataUnseen(CommitBeforeData):
 class NewerVersion(Parts):
     """The newest version is taken where an exact one is due."""
 
-    def exact(self, states: States, version: int) -> tuple[int, dict[str, Array]]:
+    def exact(self, states: VersionedState, version: int) -> tuple[int, dict[str, Array]]:
         time.sleep(NAP)
         return states.newest(NAMES)
 
@@ -60,10 +60,10 @@ class NewerVersion(Parts):
 class InPlace(Parts):
     """A state has one slot, and every version is written over the one before."""
 
-    def states(self, arena: Arena, agent: int) -> States:
-        class OneSlot(States):
-            def __init__(self, block: Block, words: Words, word: str) -> None:
-                super().__init__(block, words, word)
+    def states(self, arena: Arena, agent: int) -> VersionedState:
+        class OneSlot(VersionedState):
+            def __init__(self, block: Block, counters: Counters, counter: str) -> None:
+                super().__init__(block, counters, counter)
                 self._slots[1] = self._slots[0]
 
         return _of_kind(OneSlot, arena, agent)
@@ -81,15 +81,15 @@ class GuardTooSmall(Parts):
 class GuardTooSmallUnseen(GuardTooSmall):
     """The same, and nobody looks whether rows were overwritten while they were read."""
 
-    def check(self, reader: ReplayReader, words: Words) -> None:
+    def check(self, reader: ReplayReader, counters: Counters) -> None:
         pass
 
 
 class MovedWord(Parts):
     """A copy is accepted although the word moved while it was made."""
 
-    def states(self, arena: Arena, agent: int) -> States:
-        class Trusting(States):
+    def states(self, arena: Arena, agent: int) -> VersionedState:
+        class Trusting(VersionedState):
             def newest(self, names: Collection[str]) -> tuple[int, dict[str, Array]]:
                 version = self.version
                 slot = self._slots[version % 2]
@@ -102,13 +102,13 @@ class Damaged(Parts):
     """No bug: now and then memory is damaged, and the product must refuse it."""
 
     def commit(
-        self, write: Callable[[], None], words: Words, rows: Sequence[Rows], turn: int
+        self, write: Callable[[], None], counters: Counters, rows: Sequence[Rows], turn: int
     ) -> None:
         write()
         if turn % DAMAGE_EVERY == DAMAGE_EVERY - 1:
             for one in rows:
                 one.parts["sight"][turn % one.slots, :, 0] ^= 1 << 40
-        words.store(COMMIT, turn + 1)
+        counters.store(COMMIT, turn + 1)
 
 
 class NoChecksum(Damaged):
@@ -121,10 +121,10 @@ class NoChecksum(Damaged):
 class WordFirst(Parts):
     """The version word is stored before its slot is written."""
 
-    def states(self, arena: Arena, agent: int) -> States:
-        class Hasty(States):
+    def states(self, arena: Arena, agent: int) -> VersionedState:
+        class Hasty(VersionedState):
             def publish(self, version: int, arrays: Mapping[str, Array]) -> None:
-                self._words.store(self._word, version + 1)
+                self._counters.store(self._counter, version + 1)
                 time.sleep(NAP)
                 super().publish(version, arrays)
 
@@ -134,12 +134,12 @@ class WordFirst(Parts):
 class BorderIgnored(Parts):
     """A round is played before the border behind it is complete."""
 
-    def borders(self, case: Case, words: Words) -> Borders:
-        class Eager(Borders):
+    def schedule(self, case: Case, counters: Counters) -> RoundSchedule:
+        class Eager(RoundSchedule):
             def await_playing(self, number: int) -> None:
                 self._until(GATE, number)
 
-        return Eager(case.config(), words, [str(i) for i in range(case.agents)])
+        return Eager(case.config(), counters, [str(i) for i in range(case.agents)])
 
 
 class GateIgnored(Parts):
@@ -147,13 +147,13 @@ class GateIgnored(Parts):
 
     record_nap = 20 * NAP
 
-    def borders(self, case: Case, words: Words) -> Borders:
-        class Unruly(Borders):
+    def schedule(self, case: Case, counters: Counters) -> RoundSchedule:
+        class Unruly(RoundSchedule):
             def _until(self, name: str, value: int) -> None:
                 if name != GATE:
                     super()._until(name, value)
 
-        return Unruly(case.config(), words, [str(i) for i in range(case.agents)])
+        return Unruly(case.config(), counters, [str(i) for i in range(case.agents)])
 
 
 class ForeignRows(Parts):
@@ -168,7 +168,7 @@ class NobodyLooks(Parts):
 
     look_nap = 20 * NAP
 
-    def check(self, reader: ReplayReader, words: Words) -> None:
+    def check(self, reader: ReplayReader, counters: Counters) -> None:
         pass
 
 
@@ -176,9 +176,9 @@ def _unverified(arena: Arena, agent: int) -> Rows:
     return Unverified(arena._blocks[f"rows {agent}"])
 
 
-def _of_kind(kind: type[States], arena: Arena, agent: int) -> States:
+def _of_kind(kind: type[VersionedState], arena: Arena, agent: int) -> VersionedState:
     """Return an agent's states, as a variant of the class."""
-    return kind(arena._blocks[f"state {agent}"], arena.words, f"version {agent}")
+    return kind(arena._blocks[f"state {agent}"], arena.counters, f"version {agent}")
 
 
 HONEST = "none"

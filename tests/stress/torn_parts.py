@@ -10,11 +10,11 @@ from typing import Literal
 
 from rookery.config.run import Config, GameConfig
 from rookery.protocol.arena import COMMIT, AgentMemory, Arena
-from rookery.protocol.schedule import Borders, rounds_ahead
+from rookery.protocol.schedule import RoundSchedule, rounds_ahead
 from rookery.replay.buffer import ReplayReader, slots_needed
 from rookery.replay.rows import Rows
-from rookery.shm.counters import Words, fence
-from rookery.shm.versions import States
+from rookery.shm.counters import Counters, fence
+from rookery.shm.versions import VersionedState
 from rookery.specs import Array
 from tests.stress import torn_stamps as stamps
 
@@ -64,15 +64,15 @@ class Case:
 class Findings:
     """What one process has seen, by kind, where main can read it whatever happens."""
 
-    def __init__(self, words: Words, role: str) -> None:
-        self._words, self._role = words, role
+    def __init__(self, counters: Counters, role: str) -> None:
+        self._counters, self._role = counters, role
         self._counts: Counter[str] = Counter()
 
     def add(self, kind: str | None, times: int = 1) -> None:
         """Count what was found; None is nothing."""
         if kind is not None:
             self._counts[kind] += times
-            self._words.note(f"{self._role} {kind}", self._counts[kind])
+            self._counters.note(f"{self._role} {kind}", self._counts[kind])
 
 
 class Parts:
@@ -112,29 +112,29 @@ class Parts:
         """Return an agent's rows, for the actor."""
         return arena.rows(str(agent))
 
-    def states(self, arena: Arena, agent: int) -> States:
+    def states(self, arena: Arena, agent: int) -> VersionedState:
         """Return the versions of an agent's state."""
         return arena.states(str(agent))
 
-    def borders(self, case: Case, words: Words) -> Borders:
+    def schedule(self, case: Case, counters: Counters) -> RoundSchedule:
         """Return when rounds start."""
-        return Borders(case.config(), words, [str(i) for i in range(case.agents)])
+        return RoundSchedule(case.config(), counters, [str(i) for i in range(case.agents)])
 
     def commit(
-        self, write: Callable[[], None], words: Words, rows: Sequence[Rows], turn: int
+        self, write: Callable[[], None], counters: Counters, rows: Sequence[Rows], turn: int
     ) -> None:
         """Write the rows of a turn, and commit it."""
         write()
-        words.store(COMMIT, turn + 1)
+        counters.store(COMMIT, turn + 1)
 
-    def exact(self, states: States, version: int) -> tuple[int, dict[str, Array]]:
+    def exact(self, states: VersionedState, version: int) -> tuple[int, dict[str, Array]]:
         """Return the version that is due."""
         return version, states.read(version)
 
-    def check(self, reader: ReplayReader, words: Words) -> None:
+    def check(self, reader: ReplayReader, counters: Counters) -> None:
         """See that what was read was not overtaken meanwhile."""
         fence()
-        reader.check_untouched(words.load(COMMIT))
+        reader.check_untouched(counters.load(COMMIT))
 
 
 def reader_of(agent: int, rows: Rows, case: Case) -> ReplayReader:

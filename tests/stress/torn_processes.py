@@ -19,7 +19,7 @@ from typing import Any
 
 from rookery.protocol.arena import COMMIT, SNAPSHOT, Arena
 from rookery.shm.block import Block
-from rookery.shm.counters import Words
+from rookery.shm.counters import Counters
 from rookery.supervisor.child import die_with
 from tests.stress import torn_stamps as stamps
 from tests.stress.torn_bugs import parts_of
@@ -40,27 +40,27 @@ class Recorder:
     def __init__(self, case: Case, parts: Parts, arena: Arena, findings: Findings) -> None:
         self._case, self._parts, self._arena = case, parts, arena
         self._findings = findings
-        self._borders = parts.borders(case, arena.words)
+        self._schedule = parts.schedule(case, arena.counters)
         self._states = [parts.states(arena, agent) for agent in range(case.agents)]
 
     def record(self, watch: Callable[[], None], recorded: Callable[[], None]) -> None:
         """Record all borders; `watch` is called while waiting, `recorded` after each."""
-        self._borders.open(0)
-        for border in range(1, self._case.rounds + 1):
-            while not self._borders.wait_a_little(border, TICK):
+        self._schedule.open(0)
+        for boundary in range(1, self._case.rounds + 1):
+            while not self._schedule.wait_a_little(boundary, TICK):
                 watch()
             if self._parts.record_nap:
                 time.sleep(self._parts.record_nap)
-            self._judge_states(border)
-            self._judge_rest(border)
-            self._borders.open(border)
+            self._judge_states(boundary)
+            self._judge_rest(boundary)
+            self._schedule.open(boundary)
             recorded()
 
-    def _judge_states(self, border: int) -> None:
+    def _judge_states(self, boundary: int) -> None:
         for agent, states in enumerate(self._states):
             try:
                 if self._case.is_exact:
-                    version, found = border, states.read(border)
+                    version, found = boundary, states.read(boundary)
                 else:
                     version, found = states.newest(stamps.NAMES)
             except AssertionError:
@@ -69,21 +69,21 @@ class Recorder:
                 self._findings.add(stamps.judge_state(agent, version, found))
                 self._findings.add("looked")
 
-    def _judge_rest(self, border: int) -> None:
+    def _judge_rest(self, boundary: int) -> None:
         """Look at the snapshot and at what everybody reports."""
         try:
-            snapshot = self._arena.snapshots().read(border)
+            snapshot = self._arena.snapshots().read(boundary)
         except AssertionError:
             self._findings.add("refused")
         else:
-            self._findings.add(stamps.judge_snapshot(border, snapshot))
-        said = [(self._arena.actor_reports(), {"border": border})]
+            self._findings.add(stamps.judge_snapshot(boundary, snapshot))
+        said = [(self._arena.actor_reports(), {"border": boundary})]
         for agent in range(self._case.agents):
-            due = {"agent": agent, "border": border}
+            due = {"agent": agent, "border": boundary}
             said.append((self._arena.reports(str(agent)), due))
         for reports, due in said:
             try:
-                right = reports.read(border) == due
+                right = reports.read(boundary) == due
             except ValueError:
                 right = False
             self._findings.add(None if right else "torn")
@@ -126,11 +126,11 @@ class Processes:
                 self._findings.add("died")
                 raise Ended
 
-    def wait(self, words: Words) -> None:
+    def wait(self, counters: Counters) -> None:
         """Wait until all have ended."""
         while self._running:
             self.watch()
-            words.wait(SNAPSHOT, 2**62, TICK / 10)
+            counters.wait(SNAPSHOT, 2**62, TICK / 10)
 
     def close(self) -> None:
         """End those who are left."""
@@ -146,17 +146,17 @@ class Counts:
         learners = [f"learner {agent}" for agent in range(case.agents)]
         self._roles = ["main", "actor", "onlooker", *learners]
         names = [f"{role} {kind}" for role in self._roles for kind in KINDS]
-        self._block = Block.create(Words.plan(names))
-        self._words = Words(self._block)
+        self._block = Block.create(Counters.layout(names))
+        self._counters = Counters(self._block)
 
     def of(self, role: str) -> Findings:
         """Return where one process counts."""
-        return Findings(self._words, role)
+        return Findings(self._counters, role)
 
     def sums(self, kinds: Sequence[str] = KINDS) -> dict[str, int]:
         """Return how often each kind was found."""
         return {
-            kind: sum(self._words.load(f"{role} {kind}") for role in self._roles)
+            kind: sum(self._counters.load(f"{role} {kind}") for role in self._roles)
             for kind in kinds
         }
 
@@ -193,7 +193,7 @@ def _run_processes(case: Case, parts: Parts, arena: Arena, counts: Counts) -> No
     try:
         _start(case, parts, arena, counts, processes)
         Recorder(case, parts, arena, findings).record(processes.watch, recorded)
-        processes.wait(arena.words)
+        processes.wait(arena.counters)
     except Ended:
         pass
     finally:
@@ -217,12 +217,12 @@ def _start(
 
 def _amounts(case: Case, parts: Parts, arena: Arena) -> dict[str, int]:
     """Return how much was committed and published, by what the words say."""
-    turns = arena.words.load(COMMIT)
-    states = [arena.words.load(f"version {agent}") for agent in range(case.agents)]
+    turns = arena.counters.load(COMMIT)
+    states = [arena.counters.load(f"version {agent}") for agent in range(case.agents)]
     return {
         "rows": turns * case.worlds * case.agents,
         "publications": sum(states),
-        "snapshots": arena.words.load(SNAPSHOT),
+        "snapshots": arena.counters.load(SNAPSHOT),
         "wraps": turns // parts.slots(case),
     }
 

@@ -25,7 +25,7 @@ class Player:
         self._case, self._parts, self._arena = case, parts, arena
         self._findings = findings
         agents = range(case.agents)
-        self._borders = parts.borders(case, arena.words)
+        self._schedule = parts.schedule(case, arena.counters)
         self._states = [parts.states(arena, agent) for agent in agents]
         self._rows = [parts.written(arena, agent) for agent in agents]
         self._writers = [ReplayWriter(rows) for rows in self._rows]
@@ -39,7 +39,7 @@ class Player:
         case, snapshots = self._case, self._arena.snapshots()
         snapshots.publish(0, stamps.snapshot(0))
         for number in range(1, case.rounds + 1):
-            self._borders.await_playing(number)
+            self._schedule.await_playing(number)
             if case.is_exact:
                 self._take_exact(number - 1)
             for turn in range((number - 1) * case.turns, number * case.turns):
@@ -80,17 +80,17 @@ class Player:
             for agent, writer in enumerate(self._writers):
                 self._write(agent, writer, turn)
 
-        self._parts.commit(write, self._arena.words, self._rows, turn)
+        self._parts.commit(write, self._arena.counters, self._rows, turn)
 
     def _write(self, agent: int, writer: ReplayWriter, turn: int) -> None:
         worlds = self._worlds
         turns = np.full(len(worlds), turn)
-        seen = {"sight": stamps.sight(agent, turns, worlds)}
+        seen = {"sight": stamps.observation(agent, turns, worlds)}
         active, age = stamps.is_active(turns, worlds), stamps.age(turns, worlds)
-        writer.see(turn, seen, active, stamps.legal(turns, worlds), age)
+        writer.write_observation(turn, seen, active, stamps.legal(turns, worlds), age)
         actions = stamps.action(agent, turns, worlds)
-        writer.act(turn, actions, 1.0, self._versions[agent])
-        writer.get(
+        writer.write_action(turn, actions, 1.0, self._versions[agent])
+        writer.write_outcome(
             turn,
             stamps.reward(agent, turns, worlds),
             stamps.terminated(turns, worlds),
@@ -105,12 +105,12 @@ class Looker:
         self, agent: int, case: Case, parts: Parts, arena: Arena, findings: Findings
     ) -> None:
         self._agent, self._case, self._parts = agent, case, parts
-        self._words, self._findings = arena.words, findings
+        self._counters, self._findings = arena.counters, findings
         self._rows = parts.rows(arena, agent)
         self._ahead = rounds_ahead(case.config())
         self._reader = reader_of(agent, self._rows, case)
 
-    def look(self, border: int, nap: float, is_bound: bool = True) -> None:
+    def look(self, boundary: int, nap: float, is_bound: bool = True) -> None:
         """Read everything up to a border; it counts unless the product refuses it.
 
         Args:
@@ -121,31 +121,31 @@ class Looker:
         """
         reader = self._reader
         try:
-            reader.take_in(border)
+            reader.take_in(boundary)
             if nap:
                 time.sleep(nap)
             batch = reader.batch(reader.usable)
             versions = self._rows.columns["version"][self._window() % self._rows.slots]
-            self._parts.check(reader, self._words)
+            self._parts.check(reader, self._counters)
         except DamagedRow:
-            overtaken = not is_bound and self._is_overtaken(border)
+            overtaken = not is_bound and self._is_overtaken(boundary)
             self._findings.add("thrown away" if overtaken else "refused")
             self._reader = reader_of(self._agent, self._rows, self._case)
             return
         self._judge(batch, versions)
 
     def _window(self) -> Array:
-        return np.arange(self._reader.oldest, self._reader.border)
+        return np.arange(self._reader.oldest, self._reader.boundary)
 
-    def _is_overtaken(self, border: int) -> bool:
-        first = max(0, border - self._case.window - stamps.FRAMES + 1)
-        return self._words.load(COMMIT) - self._rows.slots >= first
+    def _is_overtaken(self, boundary: int) -> bool:
+        first = max(0, boundary - self._case.window - stamps.FRAMES + 1)
+        return self._counters.load(COMMIT) - self._rows.slots >= first
 
     def _judge(self, batch: Batch, versions: Array) -> None:
         reader, case = self._reader, self._case
         self._findings.add("looked")
         if not np.array_equal(
-            reader.usable, stamps.usable(reader.border, case.window, case.worlds)
+            reader.usable, stamps.usable(reader.boundary, case.window, case.worlds)
         ):
             self._findings.add("missing")
             return
@@ -164,11 +164,11 @@ class Looker:
 
 def learn(agent: int, case: Case, parts: Parts, arena: Arena, findings: Findings) -> None:
     """Be the learner of an agent: read its rows, publish its versions."""
-    borders, states = parts.borders(case, arena.words), parts.states(arena, agent)
+    schedule, states = parts.schedule(case, arena.counters), parts.states(arena, agent)
     reports, looker = arena.reports(str(agent)), Looker(agent, case, parts, arena, findings)
     states.publish(0, stamps.state(agent, 0))
     for number in range(1, case.rounds + 1):
-        looker.look(borders.await_learning(number, on_policy=False), parts.learn_nap)
+        looker.look(schedule.await_learning(number, on_policy=False), parts.learn_nap)
         reports.write(number, {"agent": agent, "border": number})
         states.publish(number, stamps.state(agent, number))
 
@@ -184,9 +184,9 @@ def look_on(case: Case, parts: Parts, arena: Arena, findings: Findings) -> None:
     lookers = [Looker(agent, case, parts, arena, findings) for agent in agents]
     end = case.rounds * case.turns
     for agent in agents:
-        while not arena.words.wait(f"version {agent}", 1, 1.0):
+        while not arena.counters.wait(f"version {agent}", 1, 1.0):
             pass
-    while (commit := arena.words.load(COMMIT)) < end:
+    while (commit := arena.counters.load(COMMIT)) < end:
         for agent in agents:
             names = Slowly(stamps.NAMES)
             version, copies = all_states[agent].newest(names)

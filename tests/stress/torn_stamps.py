@@ -37,7 +37,7 @@ def spec_of(agent: int) -> AgentSpec:
     return AgentSpec(str(agent), "", parts, tuple("abcdefgh"), masked=True)
 
 
-def sight(agent: int, turns: Array, worlds: Array) -> Array:
+def observation(agent: int, turns: Array, worlds: Array) -> Array:
     """Return what an agent sees in some rows, (…, LANES)."""
     stamps = turns << 16 | agent << 8 | worlds
     return stamps[..., None] + _lanes[:LANES]
@@ -90,16 +90,16 @@ def state(agent: int, version: int) -> dict[str, Array]:
     return dict(zip(NAMES, whole.reshape(ARRAYS, LENGTH), strict=True))
 
 
-def snapshot(border: int) -> dict[str, Array]:
+def snapshot(boundary: int) -> dict[str, Array]:
     """Return the snapshot of a border."""
-    return {"life": _lanes[:LENGTH] + (border << 16 | NOBODY << 8 | NOBODY)}
+    return {"life": _lanes[:LENGTH] + (boundary << 16 | NOBODY << 8 | NOBODY)}
 
 
-def usable(border: int, window: int, worlds: int) -> Array:
+def usable(boundary: int, window: int, worlds: int) -> Array:
     """Return the steps that can be learned from at a border."""
-    steps = np.arange(max(0, border - window) * worlds, border * worlds)
+    steps = np.arange(max(0, boundary - window) * worlds, boundary * worlds)
     turns, places = np.divmod(steps, worlds)
-    return steps[is_active(turns, places) & (_closes(turns, places) < border)]
+    return steps[is_active(turns, places) & (_closes(turns, places) < boundary)]
 
 
 def _closes(turns: Array, worlds: Array) -> Array:
@@ -112,9 +112,9 @@ def judge_state(agent: int, version: int, found: Mapping[str, Array]) -> str | N
     return _judge(whole, np.concatenate([*state(agent, version).values()]), _lanes)
 
 
-def judge_snapshot(border: int, found: Mapping[str, Array]) -> str | None:
+def judge_snapshot(boundary: int, found: Mapping[str, Array]) -> str | None:
     """Return what is wrong with a snapshot, if something is."""
-    return _judge(found["life"], snapshot(border)["life"], _lanes[:LENGTH])
+    return _judge(found["life"], snapshot(boundary)["life"], _lanes[:LENGTH])
 
 
 def judge_batch(agent: int, steps: Array, worlds: int, found: Batch) -> str | None:
@@ -151,7 +151,7 @@ def _judge_rest(agent: int, turns: Array, worlds: Array, found: Batch) -> str | 
 
 def _stacked(agent: int, turns: Array, worlds: Array) -> Array:
     back = np.arange(FRAMES - 1, -1, -1)
-    frames = sight(agent, turns[:, None] - back, worlds[:, None])
+    frames = observation(agent, turns[:, None] - back, worlds[:, None])
     frames[back > age(turns, worlds)[:, None]] = 0
     return frames
 

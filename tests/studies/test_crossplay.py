@@ -12,7 +12,7 @@ from PIL import Image
 import rookery
 from rookery.cli import app as cli
 from rookery.runs.run import Run
-from rookery.studies.crossplay_report import Crossplay, Meeting
+from rookery.studies.crossplay_report import Crossplay, Pairing
 
 SMALL = {
     "rounds": 1,
@@ -72,7 +72,7 @@ def test_a_meeting_is_the_match_that_it_says(folder):
 def test_scripted_players_can_be_met(folder):
     found = rookery.crossplay([folder / "a", "forager", "random"], episodes=4)
 
-    assert found.camps[1:] == ["forager", "random"]
+    assert found.populations[1:] == ["forager", "random"]
     assert len(found.meetings) == 4 * 4
     assert found.means[1, 1] > found.means[2, 2]
 
@@ -94,9 +94,9 @@ def test_a_scripted_player_takes_all_seats_of_whoever_it_meets(folder, tmp_path)
 def test_within_a_camp_guests_meet_other_seeds_and_their_own_apart():
     """By hand: seeds that know each other get 10, strangers 1, 2, 3, …"""
 
-    def meet(guest, host, got):
+    def meet(focal, background, got):
         returns = np.full((3, 2), float(got))
-        return Meeting(0, 0, guest, host, returns, np.zeros(3, int))
+        return Pairing(0, 0, focal, background, returns, np.zeros(3, int))
 
     found = Crossplay(
         ["a"],
@@ -113,7 +113,7 @@ def test_within_a_camp_guests_meet_other_seeds_and_their_own_apart():
 
 def test_how_much_and_how_evenly_is_in_the_table():
     returns = np.array([[4.0, 0.0], [1.0, 3.0]])
-    one = Meeting(0, 0, "x", "x", returns, np.array([0, 1]))
+    one = Pairing(0, 0, "x", "x", returns, np.array([0, 1]))
 
     line = Crossplay(["x"], "game", 2, [one]).table().iloc[0]
 
@@ -169,11 +169,11 @@ def test_runs_of_two_games_do_not_meet(folder, tmp_path):
         (["mixed", "forrager"], "neither a run nor a player of 'treasurehunt'.*forager"),
     ],
 )
-def test_mistakes_are_named(folder, monkeypatch, camps, words):
+def test_mistakes_are_named(folder, monkeypatch, populations, words):
     monkeypatch.chdir(folder)
 
     with pytest.raises(rookery.ConfigError, match=words):
-        rookery.crossplay(camps)
+        rookery.crossplay(populations)
 
 
 def test_the_command_prints_the_matrix(folder, capsys, monkeypatch):

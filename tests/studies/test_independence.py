@@ -140,10 +140,10 @@ def test_a_gradient_clipped_by_everybodys_norm_is_found(trained, monkeypatch):
 def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch):
     run = trained()
     monkeypatch.setattr(
-        values.ValueRule,
+        values.ValueBasedLearner,
         "__init__",
         _after(
-            values.ValueRule.__init__,
+            values.ValueBasedLearner.__init__,
             lambda rule: setattr(rule, "_agents", rule._agents[:1].repeat(len(rule.plans))),
         ),
     )

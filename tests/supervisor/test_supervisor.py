@@ -9,7 +9,7 @@ import pytest
 
 from rookery.errors import GameError, RookeryError
 from rookery.shm.block import Block
-from rookery.shm.counters import Words
+from rookery.shm.counters import Counters
 from rookery.supervisor import supervisor as module
 from rookery.supervisor.child import TOLD
 from rookery.supervisor.supervisor import CannotStart, Limits, ProcessFailed, Supervisor
@@ -53,13 +53,13 @@ class Staff:
     """A supervisor of pretended processes, and a clock that the test turns."""
 
     def __init__(self, limit: int = 2) -> None:
-        block = Block.create(Words.plan(NAMES))
-        self.block, self.words, self.now = block, Words(block), 0.0
+        block = Block.create(Counters.layout(NAMES))
+        self.block, self.counters, self.now = block, Counters(block), 0.0
         self.told: list[tuple[str, str]] = []
         self.made: list[Pretended] = []
         self.refuses = False
         self.boss = Supervisor(
-            self.launch, self.words, PROGRESS, Limits(limit, 50.0), self.tell
+            self.launch, self.counters, PROGRESS, Limits(limit, 50.0), self.tell
         )
 
     def launch(self, role: str) -> Any:
@@ -122,9 +122,9 @@ def test_too_many_deaths_without_progress_end_the_run_with_the_reason(
 def test_a_process_that_gets_on_between_deaths_may_die_often(staff: Staff) -> None:
     staff.start()
 
-    for border in range(1, 8):
+    for boundary in range(1, 8):
         actor = next(one for one in reversed(staff.made) if one.role == "actor")
-        staff.words.store("snapshot", border)
+        staff.counters.store("snapshot", boundary)
         staff.pass_time(1.0)
         actor.die()
         staff.pass_time(1.0)
@@ -169,7 +169,7 @@ def test_an_error_of_another_kind_is_still_one_the_user_can_put_right(
 @pytest.mark.shows("F1")
 def test_who_dies_while_it_loads_is_started_again(staff: Staff) -> None:
     staff.boss.start(["actor", "worker 0"])
-    staff.words.note("actor beat", 1)
+    staff.counters.note("actor beat", 1)
     staff.made[1].die()
 
     staff.pass_time(0)
@@ -178,7 +178,7 @@ def test_who_dies_while_it_loads_is_started_again(staff: Staff) -> None:
 
     assert staff.boss.processes()["worker 0"] == staff.made[2].pid
     assert not staff.boss.is_ready
-    staff.words.note("worker 0 beat", 1)
+    staff.counters.note("worker 0 beat", 1)
     assert staff.boss.is_ready
 
 
@@ -198,10 +198,10 @@ def test_who_dies_too_often_before_the_work_began_cannot_be_started(staff: Staff
 @pytest.mark.shows("F3")
 def test_who_hangs_while_it_loads_is_ended_and_started_again(staff: Staff) -> None:
     staff.boss.start(["actor", "worker 0"])
-    staff.words.note("actor beat", 1)
+    staff.counters.note("actor beat", 1)
 
     for second in range(1, 304):
-        staff.words.note("actor beat", second)
+        staff.counters.note("actor beat", second)
         staff.pass_time(1.0)
 
     events = [event for event, role in staff.told if role == "worker 0"]
@@ -248,10 +248,10 @@ def test_whoever_has_done_everything_is_not_started_again(staff: Staff) -> None:
 
 def test_everybody_is_ready_when_all_have_given_a_sign_of_life(staff: Staff) -> None:
     staff.boss.start(["actor", "worker 0"])
-    staff.words.note("actor beat", 1)
+    staff.counters.note("actor beat", 1)
     assert not staff.boss.is_ready
 
-    staff.words.note("worker 0 beat", 1)
+    staff.counters.note("worker 0 beat", 1)
 
     assert staff.boss.is_ready
 
@@ -262,13 +262,13 @@ def test_a_process_that_gives_no_sign_of_life_is_ended_and_started_again(
 ) -> None:
     staff.start()
     for second in range(1, 50):
-        staff.words.note("actor beat", 1)
-        staff.words.note("worker 0 beat", second)
+        staff.counters.note("actor beat", 1)
+        staff.counters.note("worker 0 beat", second)
         staff.pass_time(1.0)
     assert ("silent", "actor") not in staff.told
 
     for second in range(50, 55):
-        staff.words.note("worker 0 beat", second)
+        staff.counters.note("worker 0 beat", second)
         staff.pass_time(1.0)
 
     events = [event for event, role in staff.told if role == "actor"]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rookery.algorithms.agents import assemble
+from rookery.algorithms.agents import build_agents
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
 from rookery.training import autoscale as tuning
 from rookery.training import warnings as advice
-from rookery.training.autoscale import Tuner, choose
+from rookery.training.autoscale import Autoscaler, choose
 from rookery.training.warnings import advise
 
 
@@ -74,35 +74,35 @@ def test_more_cores_never_make_fewer_workers_pay(schedule: str) -> None:
     assert found[-1] > found[0] == 0
 
 
-def tuner_of(**settings: object) -> Tuner:
+def tuner_of(**settings: object) -> Autoscaler:
     entry, config = configure("treasurehunt", settings=settings)
-    return Tuner(config, assemble(config, agents_of(entry, config)))
+    return Autoscaler(config, build_agents(config, agents_of(entry, config)))
 
 
 @pytest.mark.shows("E6")
 def test_the_tuner_waits_for_rounds_that_were_learned() -> None:
-    tuner = tuner_of()
+    autoscaler = tuner_of()
     for _ in range(50):
-        tuner.add(1.0, 0.0)
-    assert not tuner.has_enough
+        autoscaler.add(1.0, 0.0)
+    assert not autoscaler.has_enough
 
     for _ in range(3):
-        tuner.add(0.2, 0.6)
+        autoscaler.add(0.2, 0.6)
 
-    assert tuner.has_enough
+    assert autoscaler.has_enough
 
 
 def test_the_tuner_decides_by_medians_and_by_the_rounds_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tuning, "cores", lambda: 2)
-    tuner = tuner_of()
+    autoscaler = tuner_of()
     for learned in (0.5, 0.6, 99.0):
-        tuner.add(0.1, learned)
+        autoscaler.add(0.1, learned)
 
-    assert tuner.decide(1000).workers == 2
-    assert "learning 600 ms" in tuner.decide(1000).reason
-    assert tuner.decide(4).workers == 0
+    assert autoscaler.decide(1000).workers == 2
+    assert "learning 600 ms" in autoscaler.decide(1000).reason
+    assert autoscaler.decide(4).workers == 0
 
 
 @pytest.mark.shows("E6")
@@ -110,15 +110,15 @@ def test_the_tuner_decides_by_medians_and_by_the_rounds_that_are_left(
 def test_processes_that_turn_out_slower_are_given_up(
     seconds: float, is_slower: bool
 ) -> None:
-    tuner = tuner_of()
-    tuner.add(0.4, 0.6)
+    autoscaler = tuner_of()
+    autoscaler.add(0.4, 0.6)
     found = []
     for _ in range(10):
-        tuner.add_in_company(seconds)
-        found.append(tuner.is_slower)
+        autoscaler.add_in_company(seconds)
+        found.append(autoscaler.is_slower)
 
     assert found == [False] * 9 + [is_slower]
-    assert statistics.median(tuner._in_company) == seconds
+    assert statistics.median(autoscaler._in_company) == seconds
 
 
 def test_cores_are_those_that_a_container_may_use(
@@ -142,6 +142,6 @@ def test_more_workers_than_cores_or_agents_are_warned_about(
     monkeypatch.setattr(advice, "cores", lambda: 2)
     entry, config = configure("treasurehunt", settings={"workers": workers})
 
-    found = "\n".join(advise(config, assemble(config, agents_of(entry, config))))
+    found = "\n".join(advise(config, build_agents(config, agents_of(entry, config))))
 
     assert words in found if words else found == ""

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from rookery.actor.process import Stage
-from rookery.games.guard import Guarded
+from rookery.actor.process import ActorProcess
+from rookery.games.guard import GuardedGame
 from rookery.learner.process import learner_of
 from rookery.protocol.arena import GATE
 from rookery.replay.rows import Rows
 from rookery.runs.configure import configure
-from rookery.shm.counters import Words
-from rookery.shm.heartbeat import Status
+from rookery.shm.counters import Counters
+from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
 from rookery.storage.checkpoints import digest
 from rookery.training.executors import OneProcess
@@ -50,7 +50,7 @@ class Killer:
 
     def __init__(self, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self._every, self._moments, self.kills = every, 0, 0
-        for owner, name in ((Words, "store"), (Rows, "seal"), (Reports, "write")):
+        for owner, name in ((Counters, "store"), (Rows, "seal"), (Reports, "write")):
             method = getattr(owner, name)
             monkeypatch.setattr(owner, name, self._deadly(method))
 
@@ -81,15 +81,15 @@ def training_of(case: str) -> Training:
 
 def train(training: Training) -> dict[str, str]:
     """Train with one process after the other; return every agent's digest."""
-    engine: OneProcess | None = None
+    executor: OneProcess | None = None
     for number in range(1, SETTINGS["rounds"] + 1):
-        training.borders.open(number - 1)
-        while not training.borders.is_complete(number):
+        training.schedule.open(number - 1)
+        while not training.schedule.is_complete(number):
             try:
-                engine = engine or OneProcess(training.parts)
-                engine.advance(number)
+                executor = executor or OneProcess(training.parts)
+                executor.advance(number)
             except Killed:
-                engine = None
+                executor = None
     hashes = training.snapshot(SETTINGS["rounds"])[1]["life/hashes"]
     return {
         member.id: digest(
@@ -121,11 +121,11 @@ def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
 ) -> None:
     entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": "auto"})
     can = Training(entry, config)
-    monkeypatch.setattr(Guarded, "can_snapshot", property(lambda game: False))
+    monkeypatch.setattr(GuardedGame, "can_snapshot", property(lambda game: False))
     cannot = Training(entry, config)
 
-    assert can.engine.tuner is not None
-    assert cannot.engine.tuner is None
+    assert can.executor.autoscaler is not None
+    assert cannot.executor.autoscaler is None
     can.close()
     cannot.close()
 
@@ -139,21 +139,21 @@ class Ready:
 @pytest.mark.shows("A7")
 def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> None:
     training = training_of("replayed")
-    training.borders.open(0)
-    engine = training.engine
-    engine.start(0)
-    engine.advance(1)
-    playing, exact = engine.now, training.snapshot(1)[1]["game/exact"]
-    engine._coming = coming = Ready()
+    training.schedule.open(0)
+    executor = training.executor
+    executor.start(0)
+    executor.advance(1)
+    playing, exact = executor.now, training.snapshot(1)[1]["game/exact"]
+    executor._coming = coming = Ready()
 
     exact[0] = False
-    engine._welcome()
-    assert engine.now is playing
+    executor._welcome()
+    assert executor.now is playing
 
     exact[0] = True
-    engine._welcome()
-    assert engine.now is coming
-    engine.now = None
+    executor._welcome()
+    assert executor.now is coming
+    executor.now = None
     training.close()
 
 
@@ -161,21 +161,21 @@ def test_who_plays_a_match_gives_signs_of_life() -> None:
     settings = {**SETTINGS, "evaluate.every_rounds": 1, "rounds": 1}
     training = Training(*configure("treasurehunt", settings=settings))
     training.publish_first()
-    training.borders.open(0)
-    status = Status()
+    training.schedule.open(0)
+    heartbeat = Heartbeat()
     parts = training.parts
-    stage = Stage(
-        parts.entry, parts.brief, parts.members, parts.arena, parts.borders, status
+    actor_process = ActorProcess(
+        parts.entry, parts.process_spec, parts.members, parts.arena, parts.schedule, heartbeat
     )
-    stage.actor.begin()
-    learner = learner_of(parts.brief, parts.members, parts.arena, range(3))
+    actor_process.actor.begin()
+    learner = learner_of(parts.process_spec, parts.members, parts.arena, range(3))
     learner.begin()
-    stage.play_round(1)
+    actor_process.play_round(1)
     learner.learn_round(1)
-    before = status._beats
+    before = heartbeat._beats
 
-    stage.finish()
+    actor_process.finish()
 
-    assert status._beats - before >= 2 * SETTINGS["game.turns"]
-    stage.close()
+    assert heartbeat._beats - before >= 2 * SETTINGS["game.turns"]
+    actor_process.close()
     training.close()

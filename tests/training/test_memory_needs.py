@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rookery.actor.process import build_game
-from rookery.algorithms.agents import assemble, groups_of
-from rookery.algorithms.value_based import ValueRule
+from rookery.algorithms.agents import build_agents, groups_of
+from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.cli.app import main
 from rookery.errors import ConfigError
 from rookery.games.registry import entries_by_name
@@ -33,7 +33,7 @@ LINE = re.compile(
 def needs(game: str, workers: int = 0, **settings: Any) -> dict[str, Need]:
     entry, config = configure(game, settings=settings)
     made = build_game(entry, config)
-    members = assemble(config, made.agents)
+    members = build_agents(config, made.agents)
     arena = plan_memory(entry, config, made, members)
     made.close()
     return {n.what: n for n in needs_of(arena, config, groups_of(members), workers)}
@@ -161,7 +161,7 @@ def test_auto_stays_in_one_process_where_several_do_not_fit(
 
     training = Training(entry, config)
 
-    assert training.engine.tuner is None
+    assert training.executor.autoscaler is None
     (line,) = [one for one in training.warnings if "several" in one]
     assert line.startswith("several processes would need about 6")
     assert line.endswith("but only 200 MiB is free: the run stays in one process.")
@@ -187,7 +187,7 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run"
-    monkeypatch.setattr(ValueRule, "__init__", lambda *about: pytest.fail("was built"))
+    monkeypatch.setattr(ValueBasedLearner, "__init__", lambda *about: pytest.fail("was built"))
 
     with pytest.raises(SystemExit) as raised:
         main(["train", "treasurehunt", *HUGE, "network.quantiles=256", f"--run={path}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.algorithms.agents import Member, assemble
+from rookery.algorithms.agents import Member, build_agents
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
 from rookery.training.process_pool import cost_of, share_out
@@ -12,7 +12,7 @@ from rookery.training.process_pool import cost_of, share_out
 
 def company(**settings: object) -> list[Member]:
     entry, config = configure("treasurehunt", settings={"game.agents": 5, **settings})
-    return assemble(config, agents_of(entry, config))
+    return build_agents(config, agents_of(entry, config))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 9])

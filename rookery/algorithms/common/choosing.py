@@ -10,25 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, AgentPlan, Choice, Moment
+from rookery.algorithms.base import LEAST, AgentPlan, PolicyOutput, PolicyInput
 from rookery.algorithms.common.exploration import draw, explore, log, temperatures_of
 from rookery.specs import Array
 
 
 def choose_by_values(
-    values: Array, moment: Moment, plans: Sequence[AgentPlan] = ()
-) -> Choice:
+    values: Array, moment: PolicyInput, plans: Sequence[AgentPlan] = ()
+) -> PolicyOutput:
     """Return the action of the highest value, or by chance any legal one."""
     temperatures = temperatures_of(plans, moment.exploration) if plans else None
     done = explore(values[None], moment, temperatures)
     expected = np.take_along_axis(values, done.actions[0][:, None], axis=1).T
-    return Choice(done.actions, done.probabilities, expected, done.entropies)
+    return PolicyOutput(done.actions, done.probabilities, expected, done.entropies)
 
 
-def choose_by_chances(chances: Array, moment: Moment) -> Choice:
+def choose_by_chances(probabilities: Array, moment: PolicyInput) -> PolicyOutput:
     """Draw by probabilities of legal actions; the likeliest where exploration is 0."""
     (legal,) = moment.legal
-    kept = chances if legal is None else np.where(legal, chances, 0.0)
+    kept = probabilities if legal is None else np.where(legal, probabilities, 0.0)
     total = kept.sum(axis=1, keepdims=True)
     even = np.ones_like(kept) if legal is None else legal
     kept = np.where(total > LEAST, kept, even)  # nothing legal was likely: all are
@@ -39,4 +39,4 @@ def choose_by_chances(chances: Array, moment: Moment) -> Choice:
     picked = np.take_along_axis(kept, actions[:, None], axis=1).T
     entropies = -(kept * log(kept)).sum(axis=1)
     unknown = np.zeros_like(picked)  # it says nothing of what it expects
-    return Choice(actions[None], picked, unknown, entropies[None])
+    return PolicyOutput(actions[None], picked, unknown, entropies[None])

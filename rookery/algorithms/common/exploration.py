@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, AgentPlan, Moment
+from rookery.algorithms.base import LEAST, AgentPlan, PolicyInput
 from rookery.algorithms.common.losses import FAR_BELOW
 from rookery.specs import Array
 
@@ -34,7 +34,7 @@ def temperatures_of(plans: Sequence[AgentPlan], exploration: Array) -> Array | N
     return chosen[0].temperature * exploration / largest
 
 
-def explore(values: Array, moment: Moment, temperatures: Array | None) -> Explored:
+def explore(values: Array, moment: PolicyInput, temperatures: Array | None) -> Explored:
     """Choose by values, (agents, worlds, actions), or by chance any legal action.
 
     Without temperatures, (agents,), the best action is taken. With them, actions of nearly
@@ -46,48 +46,48 @@ def explore(values: Array, moment: Moment, temperatures: Array | None) -> Explor
     return _softly(liked, moment, temperatures[:, None, None])
 
 
-def _greedily(values: Array, moment: Moment) -> Explored:
+def _greedily(values: Array, moment: PolicyInput) -> Explored:
     """The first draw decides whether to explore, the second which legal action."""
-    greedy, chance = values.argmax(axis=2), moment.exploration[:, None]
+    greedy, probability = values.argmax(axis=2), moment.exploration[:, None]
     counts = _legal_counts(values.shape[2], moment)
     any_action = (moment.draws[..., 1] * counts).astype(np.int64)
     for i, mask in enumerate(moment.legal):
         if mask is not None:
             any_action[i] = _nth_true(mask, any_action[i])
-    actions = np.where(moment.draws[..., 0] < chance, any_action, greedy)
-    share = chance / counts
-    top = 1.0 - chance + share
+    actions = np.where(moment.draws[..., 0] < probability, any_action, greedy)
+    share = probability / counts
+    top = 1.0 - probability + share
     probabilities = np.where(actions == greedy, top, share).astype(np.float32)
     entropies = -(top * log(top) + (counts - 1) * share * log(share))
     return Explored(actions, probabilities, np.full(greedy.shape, entropies))
 
 
-def _softly(values: Array, moment: Moment, warmth: Array) -> Explored:
+def _softly(values: Array, moment: PolicyInput, warmth: Array) -> Explored:
     """The first draw decides, by the chances of all actions together."""
-    chance = moment.exploration[:, None, None]
+    probability = moment.exploration[:, None, None]
     below = (values - values.max(axis=2, keepdims=True)).astype(np.float64)
     best = np.eye(values.shape[2])[values.argmax(axis=2)]
     soft = np.where(warmth > 0, np.exp(below / np.maximum(warmth, LEAST)), best)
     even = (values > FAR_BELOW).astype(np.float64)
-    chances = (1.0 - chance) * _shares(soft) + chance * _shares(even)
-    actions = draw(chances, moment.draws[..., 0])
-    picked = np.take_along_axis(chances, actions[..., None], axis=2)[..., 0]
-    entropies = -(chances * log(chances)).sum(axis=2)
+    probabilities = (1.0 - probability) * _shares(soft) + probability * _shares(even)
+    actions = draw(probabilities, moment.draws[..., 0])
+    picked = np.take_along_axis(probabilities, actions[..., None], axis=2)[..., 0]
+    entropies = -(probabilities * log(probabilities)).sum(axis=2)
     return Explored(actions, picked.astype(np.float32), entropies)
 
 
-def draw(chances: Array, draws: Array) -> Array:
+def draw(probabilities: Array, draws: Array) -> Array:
     """Return the actions, (…), that draws in [0, 1) pick by their chances, (…, actions)."""
-    sums = chances.cumsum(axis=-1)
+    sums = probabilities.cumsum(axis=-1)
     drawn = (sums <= draws[..., None] * sums[..., -1:]).sum(axis=-1)
     # The largest draws may reach the whole sum by rounding: they take the last likely one.
-    last = chances.shape[-1] - 1 - (chances[..., ::-1] > 0).argmax(axis=-1)
+    last = probabilities.shape[-1] - 1 - (probabilities[..., ::-1] > 0).argmax(axis=-1)
     return np.minimum(drawn, last)
 
 
-def log(chances: Array) -> Array:
+def log(probabilities: Array) -> Array:
     """Return logarithms, where 0 does not matter."""
-    return np.log(np.maximum(chances, LEAST))
+    return np.log(np.maximum(probabilities, LEAST))
 
 
 def _shares(weights: Array) -> Array:
@@ -106,7 +106,7 @@ def _legal(values: Array, legal: Sequence[Array | None]) -> Array:
     return values
 
 
-def _legal_counts(num_actions: int, moment: Moment) -> Array | int:
+def _legal_counts(num_actions: int, moment: PolicyInput) -> Array | int:
     """Return how many actions may be chosen from, at least 1.
 
     It is (agents, worlds), or one number where everything is always legal.

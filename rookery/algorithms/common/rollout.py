@@ -84,9 +84,9 @@ class Experience:
         features.fill(self.inputs[i, :count], batch.seen)
         features.fill(self.next_inputs[i, :count], batch.next_seen)
         turns, worlds = reader.opening(steps)
-        chances = reader.at("probability", turns, worlds)
+        probabilities = reader.at("probability", turns, worlds)
         self.actions[i, :count] = batch.actions
-        self.old_logs[i, :count] = np.log(np.maximum(chances, 1e-12))
+        self.old_logs[i, :count] = np.log(np.maximum(probabilities, 1e-12))
         self.returns[i, :count], self.discounts[i, :count] = batch.returns, batch.discounts
         self.weights[i, :count] = 1.0
         if self.legal is not None:

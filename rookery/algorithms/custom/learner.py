@@ -17,11 +17,11 @@ import numpy as np
 from rookery.algorithms.base import (
     WEIGHTS,
     AgentPlan,
-    Choice,
+    PolicyOutput,
     Metrics,
-    Moment,
+    PolicyInput,
     Policy,
-    Rule,
+    Learner,
     Shapes,
     State,
 )
@@ -146,7 +146,7 @@ def _form(array: Array | None) -> str:
     return "nothing" if array is None else f"{array.shape} {array.dtype}"
 
 
-class OwnPolicy(Policy):
+class CustomPolicy(Policy):
     """Acts by what a user's algorithm says."""
 
     code: ClassVar[Code]
@@ -160,7 +160,7 @@ class OwnPolicy(Policy):
         self._mine = Mine(self.code, self.plans[0])
         self._mine.load(weights[0])
 
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose by values with some exploration, or draw by probabilities."""
         table = self._mine.table(self.method, moment.seen[0], seed_at(moment))
         if self.method != "values":
@@ -168,7 +168,7 @@ class OwnPolicy(Policy):
         return choose_by_values(table, moment, self.plans)
 
 
-class OwnRule(Rule):
+class CustomLearner(Learner):
     """Lets a user's algorithm learn from batches of steps, drawn evenly."""
 
     code: ClassVar[Code]

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from rookery.algorithms.base import AgentPlan, Choice, Moment, Policy, State
+from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy, State
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.common.choosing import choose_by_values
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.custom.sandbox import Code, seed_at, seed_of
 from rookery.algorithms.nets.layers import Parameters, padded
-from rookery.algorithms.value_based import Losses, ValueRule
+from rookery.algorithms.value_based import Losses, ValueBasedLearner
 from rookery.replay.buffer import Batch
 from rookery.rng import Stream
 from rookery.specs import Array
@@ -32,7 +32,7 @@ TRY = 2
 SEED_DRAW = 1
 
 
-class OwnNetwork:
+class CustomNetwork:
     """A user's network, called with its own weights or with others."""
 
     def __init__(self, code: Code, plan: AgentPlan, seed: int = 0) -> None:
@@ -114,7 +114,7 @@ class OwnNetwork:
 class NetworkParameters(Parameters):
     """Where each parameter and buffer of a user's network lies in the flat vector."""
 
-    def __init__(self, network: OwnNetwork) -> None:
+    def __init__(self, network: CustomNetwork) -> None:
         super().__init__(())
         self.network = network
         self._forms: dict[str, torch.Size] = {}
@@ -133,7 +133,7 @@ class NetworkParameters(Parameters):
     def initial(self, stream: Stream, agent: int) -> Array:
         """Return the weights that the user's constructor draws."""
         seed = seed_of(stream, (agent,), 0)
-        built = OwnNetwork(self.network.code, self.network.plan, seed)
+        built = CustomNetwork(self.network.code, self.network.plan, seed)
         arrays = {name: t.float().numpy() for name, t in built.tensors.items()}
         return self.flat(arrays)
 
@@ -146,14 +146,14 @@ class NetworkParameters(Parameters):
         return found
 
 
-class NetworkPolicy(Policy):
+class CustomNetworkPolicy(Policy):
     """Acts by the values of a user's network."""
 
     code: ClassVar[Code]
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
         super().__init__(plans, seed)
-        self._network = OwnNetwork(self.code, plans[0])
+        self._network = CustomNetwork(self.code, plans[0])
         self._parameters = NetworkParameters(self._network)
 
     def begin_round(
@@ -164,7 +164,7 @@ class NetworkPolicy(Policy):
         self._network.take(self._parameters.formed(views))
 
     @torch.no_grad()
-    def act(self, moment: Moment) -> Choice:
+    def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose the best action, or by chance a random one."""
         inputs = self._network.inputs(moment.seen[0])
         values = self._network.values({}, inputs, seed_at(moment))
@@ -215,14 +215,14 @@ class NetworkGroup(Group):
             )
 
 
-class NetworkRule(ValueRule):
+class CustomNetworkLearner(ValueBasedLearner):
     """Learns action values by double DQN: Huber loss, target network, Adam."""
 
     code: ClassVar[Code]
     group: NetworkGroup
 
     def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self._network = OwnNetwork(self.code, plans[0])
+        self._network = CustomNetwork(self.code, plans[0])
         self._parameters = NetworkParameters(self._network)
         super().__init__(plans, seed, self._parameters, draws=0)
         self.group = NetworkGroup(plans, self._parameters)
@@ -230,7 +230,7 @@ class NetworkRule(ValueRule):
     @classmethod
     def parameters(cls, plan: AgentPlan) -> Parameters:
         """Return where an agent's parameters lie."""
-        return NetworkParameters(OwnNetwork(cls.code, plan))
+        return NetworkParameters(CustomNetwork(cls.code, plan))
 
     def losses(
         self,

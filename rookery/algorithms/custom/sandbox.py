@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
-from rookery.algorithms.base import AgentPlan, Moment
+from rookery.algorithms.base import AgentPlan, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.messages import cut
 from rookery.errors import AlgorithmError, RookeryError
@@ -72,7 +72,7 @@ def seed_of(stream: Stream, place: tuple[Array | int, ...], draw: int) -> int:
     return int(low | high << 32)
 
 
-def seed_at(moment: Moment) -> int:
+def seed_at(moment: PolicyInput) -> int:
     """Return 64 bits for a moment to act: its draws are keyed by agent and turn."""
     low, high = (moment.draws[0, 0] * 2.0**32).astype(np.uint64).tolist()
     return int(low | high << 32)

@@ -24,7 +24,7 @@ from rookery.games.adapters.in_turn import InTurn
 from rookery.games.adapters.settings import RENDER_MODE, Keywords
 from rookery.games.adapters.spaces import Seat
 from rookery.games.adapters.world import Unfit, World, raised
-from rookery.games.base import Game, Observation, Outcome, Phases, are_finite
+from rookery.games.base import Game, Observations, Outcome, Phases, are_finite
 from rookery.rng import Purpose
 from rookery.specs import Array
 
@@ -97,10 +97,10 @@ class ForeignGame(Game):
             for seat in world.fresh:
                 seat.write(w, world.seen[seat.name])
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Return the rows, which stay as they are until the next turn begins."""
         seats = [self._seats[agent] for agent in agents]
-        return Observation(
+        return Observations(
             [seat.parts for seat in seats],
             [self._active[agent] for agent in agents],
             [seat.legal for seat in seats],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rookery.games.gridworld.walker import Walker
-from rookery.games.players import Sight
+from rookery.games.players import Observation
 from rookery.specs import Array
 
 WEST, EAST = -1, 1
@@ -20,22 +20,22 @@ class Eater(Walker):
 
     blocks = ("wall", "water")
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Eat, or go where apples grow."""
         draws = self.draw(turn)[:, 0]
-        return self._eat(sight, draws)
+        return self._eat(observation, draws)
 
-    def _eat(self, sight: Sight, draws: Array) -> Array:
+    def _eat(self, observation: Observation, draws: Array) -> Array:
         """Go to an apple; without one go east, and wander there."""
-        there = self._is_east(sight)
-        to_apple, any_apple = self.towards(sight, self.sees(sight, "apple"), draws)
-        east = self.go(sight, 0 * there, 0 * there + EAST, draws)
-        idle = np.where(there, self.wander(sight, draws), east)
+        there = self._is_east(observation)
+        to_apple, any_apple = self.towards(observation, self.sees(observation, "apple"), draws)
+        east = self.go(observation, 0 * there, 0 * there + EAST, draws)
+        idle = np.where(there, self.wander(observation, draws), east)
         return np.where(any_apple, to_apple, idle)
 
-    def _is_east(self, sight: Sight) -> Array:
+    def _is_east(self, observation: Observation) -> Array:
         """Return where the eastern wall is near."""
-        walls = self.sees(sight, "wall") & (self.down == 0)
+        walls = self.sees(observation, "wall") & (self.down == 0)
         return np.asarray((walls & (self.right > 0) & (self.right <= 3)).any(axis=(1, 2)))
 
 
@@ -48,39 +48,39 @@ class Cleaner(Eater):
         self._length = settings.length
         self.memory["inspects"] = np.zeros(self.worlds, np.bool_)
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Clean, eat, or go and look at the river."""
         draws = self.draw(turn)[:, 0]
-        dirt = self.sees(sight, "dirt")
+        dirt = self.sees(observation, "dirt")
         dirty = dirt.sum(axis=(1, 2)) >= ENOUGH
-        inspects = self._inspects(sight, dirty)
-        west = self.go(sight, 0 * draws, 0 * draws + WEST, draws)
-        eats = self._eat(sight, draws)
+        inspects = self._inspects(observation, dirty)
+        west = self.go(observation, 0 * draws, 0 * draws + WEST, draws)
+        eats = self._eat(observation, draws)
         idle = np.where(inspects, west, eats)
-        return np.where(dirty, self._clean(sight, dirt, draws), idle)
+        return np.where(dirty, self._clean(observation, dirt, draws), idle)
 
-    def _inspects(self, sight: Sight, dirty: Array) -> Array:
+    def _inspects(self, observation: Observation, dirty: Array) -> Array:
         """Return where it is on its way to the river: no apple seen in the orchard."""
-        apples = self.sees(sight, "apple").any(axis=(1, 2))
+        apples = self.sees(observation, "apple").any(axis=(1, 2))
         inspects = self.memory["inspects"]
-        inspects |= ~apples & self._is_east(sight)
-        inspects &= ~(self.sees(sight, "water")[self.ahead(3, 1)] | dirty)
+        inspects |= ~apples & self._is_east(observation)
+        inspects &= ~(self.sees(observation, "water")[self.ahead(3, 1)] | dirty)
         return inspects.copy()
 
-    def _clean(self, sight: Sight, dirt: Array, draws: Array) -> Array:
+    def _clean(self, observation: Observation, dirt: Array, draws: Array) -> Array:
         """Clean if there is dirt straight ahead, else get into line with some."""
-        facing = sight.parts["self"][:, :4].argmax(axis=1)
-        lines = np.stack([self._in_line(sight, dirt, way) for way in range(4)], axis=1)
+        facing = observation.parts["self"][:, :4].argmax(axis=1)
+        lines = np.stack([self._in_line(observation, dirt, way) for way in range(4)], axis=1)
         ahead = lines[np.arange(self.worlds), facing]
-        to_dirt, _ = self.towards(sight, dirt, draws)
+        to_dirt, _ = self.towards(observation, dirt, draws)
         turned = np.where(lines.any(axis=1), lines.argmax(axis=1), to_dirt)
         return np.where(ahead, self.does["clean"], turned)
 
-    def _in_line(self, sight: Sight, dirt: Array, way: int) -> Array:
+    def _in_line(self, observation: Observation, dirt: Array, way: int) -> Array:
         """Return where a beam that way would reach dirt, and nobody is in between."""
         found = np.zeros(self.worlds, np.bool_)
         open_ = ~found
-        others = self.sees(sight, self.spec.role)
+        others = self.sees(observation, self.spec.role)
         for steps in range(1, min(self._length, self.reach) + 1):
             place = self.ahead(way, steps)
             open_ &= ~others[place]

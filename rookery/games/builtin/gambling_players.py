@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from rookery.games.gridworld.walker import Walker
-from rookery.games.players import Sight
+from rookery.games.players import Observation
 from rookery.specs import Array
 
 
@@ -17,12 +17,12 @@ class Safe(Walker):
     blocks: tuple[str, ...] = ("wall", "deck_a", "deck_b")
     tastes: ClassVar[tuple[str, ...]] = ("deck_c", "deck_d")
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Go to the nearest deck and on drawing from it."""
         draws = self.draw(turn)[:, 0]
-        decks = np.logical_or.reduce([self.sees(sight, deck) for deck in self.tastes])
-        to_deck, any_deck = self.towards(sight, decks, draws)
-        return np.where(any_deck, to_deck, self.wander(sight, draws))
+        decks = np.logical_or.reduce([self.sees(observation, deck) for deck in self.tastes])
+        to_deck, any_deck = self.towards(observation, decks, draws)
+        return np.where(any_deck, to_deck, self.wander(observation, draws))
 
 
 class Risky(Safe):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.specs import Array
 
 FAR = 1_000.0
@@ -31,9 +31,9 @@ class Peaceful(Player):
         self._down = (down - self._me[0]).ravel()
         self._right = (right - self._me[1]).ravel()
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Go towards the nearest apple, along the longer way first."""
-        view = sight.parts["view"]
+        view = observation.parts["view"]
         apples = view[:, self._apple].reshape(self.worlds, -1) > 0
         distance = np.where(apples, abs(self._down) + abs(self._right), FAR)
         nearest = distance.argmin(axis=1)
@@ -59,8 +59,8 @@ class Peaceful(Player):
 class Greedy(Peaceful):
     """Zaps whoever stands in its line, and goes for apples otherwise."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Zap, or gather."""
         row, column = self._me
-        ahead = sight.parts["view"][:, self._agent, max(0, row - self._reach) : row, column]
-        return np.where(ahead.any(axis=1), self._does["zap"], super().act(sight, turn))
+        ahead = observation.parts["view"][:, self._agent, max(0, row - self._reach) : row, column]
+        return np.where(ahead.any(axis=1), self._does["zap"], super().act(observation, turn))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rookery.games.gridworld.walker import Walker
-from rookery.games.players import Sight
+from rookery.games.players import Observation
 from rookery.specs import Array
 
 LEFT = 5
@@ -17,15 +17,15 @@ LEFT = 5
 class Eater(Walker):
     """Goes for the nearest apple it sees; without one, wanders."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Pick, or wander."""
         draws = self.draw(turn)[:, 0]
-        to_apple, any_apple = self.towards(sight, self.wanted(sight), draws)
-        return np.where(any_apple, to_apple, self.wander(sight, draws))
+        to_apple, any_apple = self.towards(observation, self.wanted(observation), draws)
+        return np.where(any_apple, to_apple, self.wander(observation, draws))
 
-    def wanted(self, sight: Sight) -> Array:
+    def wanted(self, observation: Observation) -> Array:
         """Return the apples it would pick, (worlds, rows, columns) bool."""
-        return self.sees(sight, "apple")
+        return self.sees(observation, "apple")
 
 
 class Sharer(Eater):
@@ -36,15 +36,15 @@ class Sharer(Eater):
         settings: Any = self.settings
         self._nearby = settings.reach
 
-    def blocked(self, sight: Sight) -> Array:
+    def blocked(self, observation: Observation) -> Array:
         """Return which moves lead into something; apples to be left are in the way."""
-        left = self.sees(sight, "apple") & ~self.wanted(sight)
+        left = self.sees(observation, "apple") & ~self.wanted(observation)
         ahead = [left[self.ahead(way, 1)] for way in range(4)]
-        return super().blocked(sight) | np.stack(ahead, axis=1)
+        return super().blocked(observation) | np.stack(ahead, axis=1)
 
-    def wanted(self, sight: Sight) -> Array:
+    def wanted(self, observation: Observation) -> Array:
         """Leave apples that few others are near to."""
-        apples = self.sees(sight, "apple")
+        apples = self.sees(observation, "apple")
         return apples & (self._neighbours(apples) >= LEFT)
 
     def _neighbours(self, apples: Array) -> Array:

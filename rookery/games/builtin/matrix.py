@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from rookery.config.base import Settings
-from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.games.base import Game, Observations, Outcome, Phases
 from rookery.games.builtin.matrix_players import PLAYERS
 from rookery.games.gridworld.state import Columns
 from rookery.rng import Purpose, Stream
@@ -80,10 +80,10 @@ class MatrixGame(Game):
         """Both act at the same moment."""
         return ((0, 1),)
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Show each player its own stretch of the past, the last turn first."""
         active = [~self._closing] * len(agents)
-        return Observation(
+        return Observations(
             [{"past": self._seen_by(i)} for i in agents], active, [None] * len(agents)
         )
 

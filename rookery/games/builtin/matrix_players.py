@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.specs import Array
 
 KIND, UNKIND = 0, 1
@@ -19,7 +19,7 @@ KIND, UNKIND = 0, 1
 class Cooperator(Player):
     """Always takes the first action."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Take action 0."""
         return np.full(self.worlds, KIND)
 
@@ -27,7 +27,7 @@ class Cooperator(Player):
 class Defector(Player):
     """Always takes the second action."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Take action 1."""
         return np.full(self.worlds, UNKIND)
 
@@ -35,9 +35,9 @@ class Defector(Player):
 class TitForTat(Player):
     """Starts kindly, then does what the other did last."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Copy the other's last action."""
-        return np.where(_they_were_unkind(sight), UNKIND, KIND)
+        return np.where(_they_were_unkind(observation), UNKIND, KIND)
 
 
 class Grim(Player):
@@ -47,24 +47,24 @@ class Grim(Player):
         super().__init__(*args)
         self.memory["betrayed"] = np.zeros(self.worlds, np.bool_)
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Remember the first betrayal."""
-        self.memory["betrayed"] |= _they_were_unkind(sight)
+        self.memory["betrayed"] |= _they_were_unkind(observation)
         return np.where(self.memory["betrayed"], UNKIND, KIND)
 
 
 class Pavlov(Player):
     """Does the same again if the other was kind, and the opposite if not."""
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Win: stay; lose: shift."""
-        last = sight.parts["past"][:, 0]
+        last = observation.parts["past"][:, 0]
         i_was_unkind = (last[:, 2] | last[:, 3]).astype(bool)
-        return np.where(i_was_unkind ^ _they_were_unkind(sight), UNKIND, KIND)
+        return np.where(i_was_unkind ^ _they_were_unkind(observation), UNKIND, KIND)
 
 
-def _they_were_unkind(sight: Sight) -> Array:
-    last = sight.parts["past"][:, 0]
+def _they_were_unkind(observation: Observation) -> Array:
+    last = observation.parts["past"][:, 0]
     return np.asarray((last[:, 1] | last[:, 3]).astype(bool))
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from rookery.games.gridworld.walker import Walker
-from rookery.games.players import Sight
+from rookery.games.players import Observation
 from rookery.specs import Array
 
 
@@ -17,11 +17,11 @@ class HareHunter(Walker):
     blocks: tuple[str, ...] = ("wall", "stag")
     prey: ClassVar[str] = "hare"
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Hunt, or wander."""
         draws = self.draw(turn)[:, 0]
-        to_prey, any_prey = self.towards(sight, self.sees(sight, self.prey), draws)
-        return np.where(any_prey, to_prey, self.wander(sight, draws))
+        to_prey, any_prey = self.towards(observation, self.sees(observation, self.prey), draws)
+        return np.where(any_prey, to_prey, self.wander(observation, draws))
 
 
 class StagHunter(HareHunter):

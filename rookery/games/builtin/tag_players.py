@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rookery.games.gridworld.walker import FAR, WAYS, Walker
-from rookery.games.players import Sight, pick
+from rookery.games.players import Observation, pick
 from rookery.specs import Array
 
 
@@ -14,22 +14,22 @@ class Idler(Walker):
 
     blocks = ("wall", "tree")
 
-    def act(self, sight: Sight, turn: int) -> Array:
+    def act(self, observation: Observation, turn: int) -> Array:
         """Flee, or wander."""
         draws = self.draw(turn)[:, 0]
-        it = sight.parts["self"][:, 0] > 0
-        danger = self.sees(sight, "flag") & ~it[:, None, None]
+        it = observation.parts["self"][:, 0] > 0
+        danger = self.sees(observation, "flag") & ~it[:, None, None]
         flees = danger.any(axis=(1, 2))
-        return np.where(flees, self._flee(sight, danger, draws), self.idle(sight, draws))
+        return np.where(flees, self._flee(observation, danger, draws), self.idle(observation, draws))
 
-    def idle(self, sight: Sight, draws: Array) -> Array:
+    def idle(self, observation: Observation, draws: Array) -> Array:
         """Return what it does when nobody is after it."""
-        return self.wander(sight, draws)
+        return self.wander(observation, draws)
 
-    def _flee(self, sight: Sight, danger: Array, draws: Array) -> Array:
+    def _flee(self, observation: Observation, danger: Array, draws: Array) -> Array:
         """Return the free move that ends farthest away."""
         distances = np.stack([self._distance(danger, way) for way in WAYS], axis=1)
-        distances[self.blocked(sight)] = -1
+        distances[self.blocked(observation)] = -1
         return pick(distances == distances.max(axis=1, keepdims=True), draws)
 
     def _distance(self, danger: Array, way: tuple[int, int]) -> Array:
@@ -40,15 +40,15 @@ class Idler(Walker):
 class Sprinter(Idler):
     """Runs away from who is it; when it is it, runs after the nearest."""
 
-    def idle(self, sight: Sight, draws: Array) -> Array:
+    def idle(self, observation: Observation, draws: Array) -> Array:
         """Chase where it is it and sees somebody."""
-        others = self.sees(sight, self.spec.role)
-        to_other, any_other = self._chase(sight, others, draws)
-        chases = any_other & (sight.parts["self"][:, 0] > 0)
-        return np.where(chases, to_other, self.wander(sight, draws))
+        others = self.sees(observation, self.spec.role)
+        to_other, any_other = self._chase(observation, others, draws)
+        chases = any_other & (observation.parts["self"][:, 0] > 0)
+        return np.where(chases, to_other, self.wander(observation, draws))
 
-    def _chase(self, sight: Sight, others: Array, draws: Array) -> tuple[Array, Array]:
+    def _chase(self, observation: Observation, others: Array, draws: Array) -> tuple[Array, Array]:
         """Go to the nearest, into it if it is next to one."""
-        move, found = self.towards(sight, others, draws)
+        move, found = self.towards(observation, others, draws)
         beside = np.stack([others[self.ahead(way, 1)] for way in range(4)], axis=1)
         return np.where(beside.any(axis=1), beside.argmax(axis=1), move), found

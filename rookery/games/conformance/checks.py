@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from rookery.errors import ConfigError, RookeryError
 from rookery.games.base import Game
 from rookery.games.conformance.contests import Contests
-from rookery.games.conformance.playback import Broken, Moment, Rehearsal, compare
+from rookery.games.conformance.playback import Broken, PlayedTurn, Playback, compare
 from rookery.games.gridworld import GridEngine
-from rookery.games.guard import Guarded
-from rookery.games.loop import Table
+from rookery.games.guard import GuardedGame
+from rookery.games.loop import GameLoop
 from rookery.games.players import Player
 from rookery.games.registry import Entry
 from rookery.rng import Purpose, Stream
@@ -77,70 +77,70 @@ class Conformance:
     def __init__(self, entry: Entry, settings: Any, seed: int = 0) -> None:
         self._entry, self._settings, self._seed = entry, settings, seed
 
-    def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> Guarded:
+    def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> GuardedGame:
         settings = self._settings.model_copy(update=changes)
         game = self._entry.build(settings, worlds, self._seed, first_world)
-        return Guarded(game, self._entry.name)
+        return GuardedGame(game, self._entry.name)
 
-    def _rehearse(self, worlds: int, first_world: int = 0) -> Rehearsal:
+    def _playback(self, worlds: int, first_world: int = 0) -> Playback:
         game = self._build(worlds, first_world)
-        return Rehearsal(game, self._seed, first_world)
+        return Playback(game, self._seed, first_world)
 
     def keeps_its_contract(self) -> str:
         """What the game says has the declared shape and type, turn after turn."""
-        self._rehearse(WORLDS).turns(0, 3 * TURNS)
+        self._playback(WORLDS).turns(0, 3 * TURNS)
         return f"{3 * TURNS} turns in {WORLDS} worlds"
 
     def repeats_itself(self) -> str:
         """The same seed and actions give the same game."""
-        first, second = self._rehearse(WORLDS), self._rehearse(WORLDS)
+        first, second = self._playback(WORLDS), self._playback(WORLDS)
         for turn in range(2 * TURNS):
             compare(first.turn(turn), second.turn(turn), None, "of a second run")
         return f"{2 * TURNS} turns, bit for bit"
 
     def worlds_do_not_touch(self) -> str:
         """A world among many plays like the same world alone."""
-        many = self._rehearse(WORLDS).turns(0, 2 * TURNS)
+        many = self._playback(WORLDS).turns(0, 2 * TURNS)
         for world in range(WORLDS):
-            alone = self._rehearse(1, first_world=world)
-            for moment in many:
-                compare(moment, alone.turn(moment.turn), world, "when it plays alone")
+            alone = self._playback(1, first_world=world)
+            for played in many:
+                compare(played, alone.turn(played.turn), world, "when it plays alone")
         return f"{WORLDS} worlds of {2 * TURNS} turns, bit for bit"
 
     def leaves_what_it_said(self) -> str:
         """What the game handed out does not change afterwards."""
-        rehearsal = self._rehearse(WORLDS)
-        handed_out: list[tuple[Moment, tuple[int, ...], Any]] = []
+        playback = self._playback(WORLDS)
+        handed_out: list[tuple[PlayedTurn, tuple[int, ...], Any]] = []
         for turn in range(TURNS // 5):
             for kept, phase, seen in handed_out:
-                now = Moment(kept.turn)
-                now.hear(rehearsal.game, phase, seen)
+                now = PlayedTurn(kept.turn)
+                now.hear(playback.game, phase, seen)
                 compare(kept, now, None, "when looked at a turn later")
             handed_out = []
-            for phase in rehearsal.game.begin_turn():
-                seen = rehearsal.game.observe(phase)
-                handed_out.append((Moment(turn), phase, seen))
-                handed_out[-1][0].hear(rehearsal.game, phase, seen)
-                rehearsal.game.act(phase, rehearsal.actions(turn, phase, seen))
-            rehearsal.game.end_turn()
+            for phase in playback.game.begin_turn():
+                seen = playback.game.observe(phase)
+                handed_out.append((PlayedTurn(turn), phase, seen))
+                handed_out[-1][0].hear(playback.game, phase, seen)
+                playback.game.act(phase, playback.actions(turn, phase, seen))
+            playback.game.end_turn()
         return f"{TURNS // 5} turns"
 
     def goes_back_exactly(self) -> str:
         """After restoring a snapshot, the same actions bring the same again."""
-        rehearsal = self._rehearse(WORLDS)
-        if not rehearsal.game.can_snapshot:
+        playback = self._playback(WORLDS)
+        if not playback.game.can_snapshot:
             raise Skipped("the game cannot be snapshot")
-        rehearsal.turns(0, TURNS // 2)
-        snapshot = rehearsal.game.snapshot()
+        playback.turns(0, TURNS // 2)
+        snapshot = playback.game.snapshot()
         kept = {name: array.copy() for name, array in snapshot.items()}
-        moments = rehearsal.turns(TURNS // 2, TURNS // 2 + TURNS)
-        end = rehearsal.game.snapshot()
+        turns_played = playback.turns(TURNS // 2, TURNS // 2 + TURNS)
+        end = playback.game.snapshot()
         end = {name: array.copy() for name, array in end.items()}
         for name, array in snapshot.items():
             if array.tobytes() != kept[name].tobytes():
                 raise Broken(f"column '{name}' of the snapshot changes as play goes on")
-        _go_back(rehearsal, kept, moments, end, "after going back")
-        _go_back(self._rehearse(WORLDS), kept, moments, end, "in a new game")
+        _go_back(playback, kept, turns_played, end, "after going back")
+        _go_back(self._playback(WORLDS), kept, turns_played, end, "in a new game")
         return f"{TURNS} turns, in the same game and in a new one"
 
     def forgets_the_last_episode(self) -> str:
@@ -152,7 +152,7 @@ class Conformance:
                 compare(one, another, None, "after another first episode")
         return f"{TURNS} turns after each of {len(others) + 1} first episodes"
 
-    def _second_episodes(self, changes: Mapping[str, Any]) -> Iterator[list[Moment]]:
+    def _second_episodes(self, changes: Mapping[str, Any]) -> Iterator[list[PlayedTurn]]:
         """Play first episodes that differ, each time with the same one after it."""
         longest = 0
         # Also those in which everybody does the same throughout: a flag that any lively
@@ -161,10 +161,10 @@ class Conformance:
         for history, luck in [*((i, None) for i in range(HISTORIES)), *quiet]:
             game = self._build(1, **changes)
             limit = 1_000_000 if luck is None else 10 * longest + TURNS
-            turns = _play_out(game, Rehearsal(game, history, luck=luck), limit)
+            turns = _play_out(game, Playback(game, history, luck=luck), limit)
             if turns is not None:
                 longest = max(longest, turns)
-                yield Rehearsal(game, self._seed).turns(0, TURNS)
+                yield Playback(game, self._seed).turns(0, TURNS)
             elif luck is None:
                 raise Skipped("no episode ended within a million turns")
 
@@ -192,7 +192,7 @@ class Conformance:
     def _paid(self, player: str) -> Array:
         """Return what all get when all are one player, (turns, worlds, agents)."""
         game = self._build(SEAT_WORLDS)
-        table = Table(game, self._seats(player, game))
+        table = GameLoop(game, self._seats(player, game))
         return np.stack(
             [turn.outcome.rewards for turn in islice(table.turns(), SEAT_TURNS)]
         )
@@ -243,26 +243,26 @@ class Conformance:
 
 
 def _go_back(
-    rehearsal: Rehearsal,
+    playback: Playback,
     snapshot: Mapping[str, Array],
-    moments: list[Moment],
+    turns_played: list[PlayedTurn],
     end: Mapping[str, Array],
     when: str,
 ) -> None:
-    rehearsal.game.restore(snapshot)
-    for moment in moments:
-        compare(moment, rehearsal.turn(moment.turn), None, when)
-    for name, array in rehearsal.game.snapshot().items():
+    playback.game.restore(snapshot)
+    for played in turns_played:
+        compare(played, playback.turn(played.turn), None, when)
+    for name, array in playback.game.snapshot().items():
         if array.tobytes() != end[name].tobytes():
             raise Broken(f"column '{name}' of the snapshot differs {when}")
 
 
-def _play_out(game: Game, rehearsal: Rehearsal, limit: int) -> int | None:
+def _play_out(game: Game, playback: Playback, limit: int) -> int | None:
     """Play until the only world has closed its first episode; return its length."""
     live = np.ones(len(game.agents), bool)
     for turn in range(limit):
         closing = not live.any()
-        said = rehearsal.turn(turn).said
+        said = playback.turn(turn).said
         if closing:
             return turn
         live &= ~(said["terminated"] | said["truncated"])[0]

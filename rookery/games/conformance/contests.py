@@ -10,7 +10,7 @@ import numpy as np
 from rookery.games.conformance.playback import Broken
 from rookery.games.gridworld import GridEngine
 from rookery.games.gridworld.rules import AGENTS
-from rookery.games.players import Player, Sight
+from rookery.games.players import Player, Observation
 from rookery.specs import Array
 
 Pair = tuple[int, int]
@@ -68,10 +68,10 @@ class Contests:
 
     def _actions(self, turn: int, phase: tuple[int, ...]) -> Array:
         seen = self._engine.observe(phase)
-        sights = map(Sight, seen.parts, seen.active, seen.legal)
+        sights = map(Observation, seen.parts, seen.active, seen.legal)
         chosen = [
-            self._players[i].act(sight, turn)
-            for i, sight in zip(phase, sights, strict=True)
+            self._players[i].act(observation, turn)
+            for i, observation in zip(phase, sights, strict=True)
         ]
         return np.stack(chosen, axis=1)
 

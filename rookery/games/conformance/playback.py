@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rookery.games.base import Game, Observation, Outcome
+from rookery.games.base import Game, Observations, Outcome
 from rookery.games.players import pick
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
@@ -17,13 +17,13 @@ class Broken(Exception):
 
 
 @dataclass
-class Moment:
+class PlayedTurn:
     """Everything a game said in one turn, as named arrays with the world axis first."""
 
     turn: int
     said: dict[str, Array] = field(default_factory=dict)
 
-    def hear(self, game: Game, agents: tuple[int, ...], seen: Observation) -> None:
+    def hear(self, game: Game, agents: tuple[int, ...], seen: Observations) -> None:
         """Keep copies of an observation."""
         for place, i in enumerate(agents):
             who = f"agent '{game.agents[i].id}'"
@@ -44,7 +44,7 @@ class Moment:
         self.said |= {name: array.copy() for name, array in named.items()}
 
 
-class Rehearsal:
+class Playback:
     """Plays a game with random legal actions that depend on place alone."""
 
     def __init__(
@@ -56,21 +56,21 @@ class Rehearsal:
         self._numbers = np.arange(first_world, first_world + game.worlds)
         self._stream = Stream(seed, Purpose.PLAYER)
 
-    def turn(self, number: int) -> Moment:
+    def turn(self, number: int) -> PlayedTurn:
         """Play one turn; its number decides the actions."""
-        moment = Moment(number)
+        played = PlayedTurn(number)
         for phase in self.game.begin_turn():
             seen = self.game.observe(phase)
-            moment.hear(self.game, phase, seen)
+            played.hear(self.game, phase, seen)
             self.game.act(phase, self.actions(number, phase, seen))
-        moment.close(self.game.end_turn())
-        return moment
+        played.close(self.game.end_turn())
+        return played
 
-    def turns(self, first: int, last: int) -> list[Moment]:
+    def turns(self, first: int, last: int) -> list[PlayedTurn]:
         """Play the turns numbered from `first` up to, not including, `last`."""
         return [self.turn(number) for number in range(first, last)]
 
-    def actions(self, turn: int, phase: tuple[int, ...], seen: Observation) -> Array:
+    def actions(self, turn: int, phase: tuple[int, ...], seen: Observations) -> Array:
         """Return random legal actions, (worlds, agents of the phase)."""
         agents = len(self.game.agents)
         draws = self._stream.uniform((self._numbers, turn), 0, agents)
@@ -91,7 +91,7 @@ def _pick(num_actions: int, legal: Array | None, draws: Array) -> Array:
     return pick(legal, draws)
 
 
-def compare(one: Moment, other: Moment, world: int | None, when: str) -> None:
+def compare(one: PlayedTurn, other: PlayedTurn, world: int | None, when: str) -> None:
     """Raise `Broken` where two moments differ; `world` picks that of `one`."""
     for name in sorted(one.said.keys() ^ other.said.keys()):
         raise Broken(f"{name} is not always there in turn {one.turn} {when}")

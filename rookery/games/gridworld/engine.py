@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rookery.errors import ConfigError
-from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.games.base import Game, Observations, Outcome, Phases
 from rookery.games.gridworld import upkeep
 from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.rules import GridGame
@@ -75,7 +75,7 @@ class GridEngine(Game):
             self._keep_closing()
         return self._phases()
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         """Return what these agents see now."""
         world = self.world
         seen: dict[int, dict[str, Array]] = {}
@@ -87,7 +87,7 @@ class GridEngine(Game):
                     seen[i] = {name: view[place] for name, view in views.items()}
         active = (world.cell[list(agents)] != NOWHERE) & ~world.closing
         legal = [self.rules.legal(world, world.agents[i]) for i in agents]
-        return Observation([seen[i] for i in agents], list(active), legal)
+        return Observations([seen[i] for i in agents], list(active), legal)
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
         """Let the agents' actions take effect, one agent after the other."""

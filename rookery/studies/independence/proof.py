@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rookery.algorithms.agents import Member, assemble
+from rookery.algorithms.agents import Member, build_agents
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import RookeryError
@@ -23,7 +23,7 @@ from rookery.runs.run import Run
 from rookery.specs import Array
 from rookery.streams import guarded
 from rookery.studies.independence.globals import fresh_code, kept_outside
-from rookery.studies.independence.replay import Rounds, States, relearn
+from rookery.studies.independence.replay import Rounds, VersionedState, relearn
 from rookery.studies.independence.report import AGAIN, Comparison, Independence
 from rookery.studies.independence.variations import ALTERATIONS, Alteration, Life
 from rookery.training.training import Training
@@ -76,7 +76,7 @@ class _Proof:
             config.seed, config.rounds, config.turns_per_round, config.worlds
         )
         self._together = [
-            {training.members[i].id for i in group} for group in training.brief.groups
+            {training.members[i].id for i in group} for group in training.process_spec.groups
         ]
         self._training, changed = training, set[str]()
         before = self._relearn(changed=changed)
@@ -93,12 +93,12 @@ class _Proof:
         altered: str = "",
         alteration: Alteration | None = None,
         changed: set[str] | None = None,
-    ) -> States:
+    ) -> VersionedState:
         """Train everybody from their rows, one of them altered."""
         with fresh_code(self._code):
             outside = kept_outside(self._code)
             lives = []
-            for member in assemble(self._config, self._training.brief.agents):
+            for member in build_agents(self._config, self._training.process_spec.agents):
                 if member.learns:
                     life = Life(member, self._training.arena.rows(member.id))
                     made: Life | None = life
@@ -111,7 +111,7 @@ class _Proof:
                 changed |= {name for name in now if outside.get(name) != now[name]}
         return states
 
-    def _compare_with_run(self, states: States) -> None:
+    def _compare_with_run(self, states: VersionedState) -> None:
         """See that learning from the rows alone is what the run did."""
         training, last = self._training, self._rounds.rounds
         for member in training.members:
@@ -128,7 +128,7 @@ class _Proof:
                         "little of what it lives through can be learned from."
                     )
 
-    def _try(self, altered: str, alteration: Alteration, before: States) -> None:
+    def _try(self, altered: str, alteration: Alteration, before: VersionedState) -> None:
         """Alter one agent, and compare all others."""
         try:
             after = self._relearn(altered, alteration)

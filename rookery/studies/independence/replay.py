@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from rookery.actor.policies import Cast, exploration_of
+from rookery.actor.policies import PolicyRunner, exploration_of
 from rookery.algorithms.agents import Member, groups_of
-from rookery.algorithms.base import Rule
+from rookery.algorithms.base import Learner
 from rookery.algorithms.torch_setup import standard_state
 from rookery.learner.exactness import split_groups
 from rookery.learner.learner import reader_of
@@ -24,7 +24,7 @@ ACTING = "acting."
 TURNS = 2
 """Turns that everybody acts in at the end: the second shows what the first left behind."""
 
-States = dict[str, list[dict[str, Array]]]
+VersionedState = dict[str, list[dict[str, Array]]]
 """Agent id to its states, by name and without padding, round by round."""
 
 
@@ -49,7 +49,7 @@ class _Class:
         algorithm = self.members[0].algorithm
         assert algorithm is not None
         plans = [member.plan for member in self.members]
-        self._rule: Rule = algorithm.rule(plans, rounds.seed)
+        self._rule: Learner = algorithm.rule(plans, rounds.seed)
         self._readers: list[ReplayReader] = [
             reader_of(life.member, life.rows, rounds.turns) for life in lives
         ]
@@ -72,7 +72,7 @@ class _Class:
 
 
 @standard_state()
-def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds) -> States:
+def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds) -> VersionedState:
     """Train everybody from their rows, then let them act; return all states.
 
     Args:
@@ -83,7 +83,7 @@ def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds)
     by_id = {life.member.id: life for life in lives}
     groups = _groups([life.member for life in lives], together, rounds)
     classes = [_Class([by_id[m.id] for m in group], rounds) for group in groups]
-    found: States = {life.member.id: [] for life in lives}
+    found: VersionedState = {life.member.id: [] for life in lives}
     for number in range(1, rounds.rounds + 1):
         for one in classes:
             for agent, state in one.learn(number):
@@ -118,15 +118,15 @@ def _act(
     """Let everybody act on its last rows; return what each did, and how surely."""
     members = {life.member.plan.number: life.member for life in lives}
     rows = {life.member.plan.number: life.rows for life in lives}
-    cast = Cast(groups, rounds.seed, rounds.worlds)
-    cast.begin_round(rounds.rounds + 1, weights)
+    policies = PolicyRunner(groups, rounds.seed, rounds.worlds)
+    policies.begin_round(rounds.rounds + 1, weights)
     found: dict[str, dict[str, Array]] = {m.id: {} for m in members.values()}
     for turn in range(rounds.last - TURNS, rounds.last):
         legal = {
             i: own.columns["legal"][turn % own.slots] if "legal" in own.columns else None
             for i, own in rows.items()
         }
-        acted = cast.act(
+        acted = policies.act(
             list(members), rows, legal, turn, lambda i: exploration_of(members[i], 0) / 2
         )
         for i, one in acted.items():

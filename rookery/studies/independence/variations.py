@@ -68,7 +68,7 @@ def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) 
     """Return a changed copy of an agent's rows, each whole by itself."""
     rows, spec = life.rows, life.member.plan.spec
     worlds = rows.columns["age"].shape[1]
-    plan = Rows.plan(spec, worlds, rows.slots, life.member.hidden)
+    plan = Rows.layout(spec, worlds, rows.slots, life.member.hidden)
     copy = Rows(Block.private(plan))
     copy.raw(range(turns), rows.raw(range(turns)))
     change(copy.columns)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.algorithms.base import Moment
+from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.common.exploration import draw, explore, temperatures_of
 from tests.algorithms.conftest import plan_of
 
 VALUES = [1.0, 3.0, 2.0]
 
 
-def moment_of(worlds: int, exploration: list[float], legal=None) -> Moment:
+def moment_of(worlds: int, exploration: list[float], legal=None) -> PolicyInput:
     draws = np.random.default_rng(0).random((len(exploration), worlds, 2))
     masks = [None if legal is None else np.tile(legal, (worlds, 1)) for _ in exploration]
-    return Moment([], masks, draws, np.array(exploration))
+    return PolicyInput([], masks, draws, np.array(exploration))
 
 
 def values_of(worlds: int, agents: int = 1, values=VALUES) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_a_temperature_falls_as_epsilon_does():
 
 
 def test_the_largest_draws_take_the_last_likely_action():
-    chances = np.array([[0.1, 0.2, 0.0], [0.0, 0.0, 0.7]])
+    probabilities = np.array([[0.1, 0.2, 0.0], [0.0, 0.0, 0.7]])
 
-    assert draw(chances, np.array([1.0, 1.0])).tolist() == [1, 2]
-    assert draw(chances, np.array([0.0, 0.0])).tolist() == [0, 2]
+    assert draw(probabilities, np.array([1.0, 1.0])).tolist() == [1, 2]
+    assert draw(probabilities, np.array([0.0, 0.0])).tolist() == [0, 2]

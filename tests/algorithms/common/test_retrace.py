@@ -40,9 +40,9 @@ def test_without_decay_a_path_counts_to_where_it_left_the_best_actions():
 
 
 def test_a_mixture_of_targets_costs_what_its_parts_cost():
-    chance = np.random.default_rng(0)
-    found, fractions = (torch.tensor(chance.random((2, 3, 4))) for _ in "ab")
-    targets = torch.tensor(chance.normal(size=(2, 3, 2, 5)))
+    probability = np.random.default_rng(0)
+    found, fractions = (torch.tensor(probability.random((2, 3, 4))) for _ in "ab")
+    targets = torch.tensor(probability.normal(size=(2, 3, 2, 5)))
     shares = torch.tensor([0.3, 0.7])
     found.requires_grad_()
 
@@ -114,13 +114,13 @@ def test_paths_are_the_steps_that_follow_each_other():
 # Updates.
 
 
-def plain_retrace(walk, q, best, decay, chances):
+def plain_retrace(walk, q, best, decay, probabilities):
     """Return Retrace's target of a path's first step, by the recursion of the paper."""
     total, weight = q(walk[0].now)[walk[0].action], 1.0
     for k, step in enumerate(walk):
         if k:
             pi = float(best(step.now) == step.action)
-            weight *= walk[k - 1].discount * decay * min(1.0, pi / chances[k])
+            weight *= walk[k - 1].discount * decay * min(1.0, pi / probabilities[k])
         after = q(step.next)[best(step.next)]
         error = step.gained + step.discount * after - q(step.now)[step.action]
         total = total + weight * error
@@ -144,11 +144,11 @@ def test_dqns_targets_are_those_of_the_papers_recursion(double, decay):
 
     for turn, world in zip(*reader.opening(reader.draw(drawn)), strict=True):
         walk = walked(life, int(turn), int(world))
-        chances = [
+        probabilities = [
             float(life.rows.columns["probability"][step.turn, world]) for step in walk
         ]
         paths_gone_on += len(walk) > 1 and best(walk[1].now) == walk[1].action
-        wanted = plain_retrace(walk, q, best, decay, chances)
+        wanted = plain_retrace(walk, q, best, decay, probabilities)
         found = plain.values(plain.weights, walk[0].now)[walk[0].action]
         wrong.append(abs(wanted - found).item())
 

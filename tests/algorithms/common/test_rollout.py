@@ -36,9 +36,9 @@ def slow_advantages(opens, closes, worlds, errors, decays):
     return found
 
 
-def laid(replay, border, places=100, agent=0, first=0):
+def laid(replay, boundary, places=100, agent=0, first=0):
     """Return experience with one agent's steps that closed since a turn in it."""
-    reader = replay.reader(border)
+    reader = replay.reader(boundary)
     steps = np.sort(reader.closed_since(first))
     experience = Experience.empty(FEATURES, PLANS, places)
     experience.lay(agent, FEATURES, reader, steps, reader.batch(steps))

@@ -14,7 +14,7 @@ from torch import nn
 
 from rookery import api as library
 from rookery.algorithms.agents import Member, groups_of
-from rookery.algorithms.base import Choice, Moment
+from rookery.algorithms.base import PolicyOutput, PolicyInput
 from rookery.algorithms.common.choosing import choose_by_chances, choose_by_values
 from rookery.algorithms.registry import find_algorithm
 from rookery.cli import app as cli
@@ -328,9 +328,9 @@ def test_an_algorithm_that_is_stopped_by_nan_keeps_its_last_good_state() -> None
 # Choosing.
 
 
-def moment_of(legal, exploration: float, draws) -> Moment:
+def moment_of(legal, exploration: float, draws) -> PolicyInput:
     seen = {"self": np.zeros((len(draws), 2, 3), np.float32)}
-    return Moment([seen], [legal], np.array([draws], float), np.array([exploration]))
+    return PolicyInput([seen], [legal], np.array([draws], float), np.array([exploration]))
 
 
 def test_values_choose_the_best_legal_action_or_any_legal_one() -> None:
@@ -354,11 +354,11 @@ def test_whoever_has_probabilities_draws_by_them_however_long_it_has_learned() -
 
 
 def test_chances_of_illegal_actions_are_shared_out_among_the_others() -> None:
-    chances = np.array([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3], [0, 1, 0]], np.float32)
+    probabilities = np.array([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3], [0, 1, 0]], np.float32)
     legal = np.array([[1, 0, 1], [1, 1, 1], [1, 0, 1]], bool)
 
     chosen = choose_by_chances(
-        chances, moment_of(legal, 0.1, [[0.39, 0], [0.8, 0], [0.6, 0]])
+        probabilities, moment_of(legal, 0.1, [[0.39, 0], [0.8, 0], [0.6, 0]])
     )
 
     assert chosen.actions.tolist() == [[0, 2, 2]]
@@ -378,15 +378,15 @@ def test_where_nothing_is_legal_nobody_acts_and_nothing_breaks(choose) -> None:
 
 
 def test_without_exploration_the_likeliest_action_is_chosen() -> None:
-    chances = np.array([[0.2, 0.5, 0.3]], np.float32)
+    probabilities = np.array([[0.2, 0.5, 0.3]], np.float32)
 
-    chosen = choose_by_chances(chances, moment_of(None, 0.0, [[0.99, 0]]))
+    chosen = choose_by_chances(probabilities, moment_of(None, 0.0, [[0.99, 0]]))
 
     assert chosen.actions.tolist() == [[1]]
 
 
-def entropy(*chances: float) -> float:
-    return -sum(chance * np.log(chance) for chance in chances)
+def entropy(*probabilities: float) -> float:
+    return -sum(probability * np.log(probability) for probability in probabilities)
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ", "Softmax"])
@@ -397,14 +397,14 @@ def test_the_same_moment_gets_the_same_choice(name: str) -> None:
     assert first.actions.shape == (1, WORLDS)
 
 
-def act(name: str) -> Choice:
+def act(name: str) -> PolicyOutput:
     plan, algorithm = plan_of(), own(name)
     policy = algorithm.policy([plan], SEED)
     policy.begin_round([algorithm.rule([plan], SEED).initial(plan)["weights"]], 1)
     parts = plan.spec.parts.items()
     seen = {n: np.ones((WORLDS, 2, *p.shape), p.dtype) for n, p in parts}
     draws = np.linspace(0, 0.9, WORLDS * 2).reshape(1, WORLDS, 2)
-    return policy.act(Moment([seen], [None], draws, np.array([0.3])))
+    return policy.act(PolicyInput([seen], [None], draws, np.array([0.3])))
 
 
 # What is said when it goes wrong.

@@ -14,8 +14,8 @@ import rookery
 from rookery.errors import ConfigError, GameError
 from rookery.games.adapters.gymnasium import GymnasiumGame, open_game
 from rookery.games.conformance import checks
-from rookery.games.conformance.playback import Moment, Rehearsal
-from rookery.games.guard import Guarded
+from rookery.games.conformance.playback import PlayedTurn, Playback
+from rookery.games.guard import GuardedGame
 from rookery.games.registry import find
 from rookery.specs import Array
 from tests.paths import GAME_FILES as FILES
@@ -26,23 +26,23 @@ FORAGING = "lbforaging/Foraging-8x8-2p-2f-coop-v3"
 SEED = 5
 
 
-def make(path: str, worlds: int = 2, first_world: int = 0, **settings: Any) -> Guarded:
+def make(path: str, worlds: int = 2, first_world: int = 0, **settings: Any) -> GuardedGame:
     kind = open_game(path)
     made = kind(kind.Settings(**settings), worlds, SEED, first_world)
-    return Guarded(made, f"gymnasium:{path}")
+    return GuardedGame(made, f"gymnasium:{path}")
 
 
-def play(game: Guarded, actions: Any = None, turns: int = 30) -> list[Moment]:
+def play(game: GuardedGame, actions: Any = None, turns: int = 30) -> list[PlayedTurn]:
     """Play turns; `actions` are one per agent, the same in every world and turn."""
-    moments = []
+    turns_played = []
     for turn in range(turns):
-        moment = Moment(turn)
+        played = PlayedTurn(turn)
         (phase,) = game.begin_turn()
-        moment.hear(game, phase, game.observe(phase))
+        played.hear(game, phase, game.observe(phase))
         game.act(phase, np.tile(actions, (game.worlds, 1)))
-        moment.close(game.end_turn())
-        moments.append(moment)
-    return moments
+        played.close(game.end_turn())
+        turns_played.append(played)
+    return turns_played
 
 
 def play_faulty(fault: str) -> None:
@@ -88,86 +88,86 @@ class TestLists:
         assert str(game.agents[0].parts["vector"]) == "(2,) float32"
 
     def test_each_agent_sees_and_gets_its_own(self) -> None:
-        moment, after = play(make(RELAY), [1, 0, 3], turns=2)
+        played, after = play(make(RELAY), [1, 0, 3], turns=2)
 
-        assert moment.said["rewards"].tolist() == [[1, 0, 3]] * 2
+        assert played.said["rewards"].tolist() == [[1, 0, 3]] * 2
         assert after.said["part 'vector' of agent '2'"][:, 0].tolist() == [3, 3]
 
     def test_one_flag_ends_the_episode_for_everybody(self) -> None:
-        moments = play(make(RELAY, length=4), [0, 0, 0], turns=6)
+        turns_played = play(make(RELAY, length=4), [0, 0, 0], turns=6)
 
-        ends = [moment.said["terminated"].tolist() for moment in moments]
+        ends = [played.said["terminated"].tolist() for played in turns_played]
         assert (
             ends == [[[False] * 3] * 2] * 3 + [[[True] * 3] * 2] + [[[False] * 3] * 2] * 2
         )
 
     def test_agents_may_end_one_by_one(self) -> None:
-        moments = play(make(RELAY, ends="each"), [1, 1, 1], turns=10)
+        turns_played = play(make(RELAY, ends="each"), [1, 1, 1], turns=10)
 
-        ended = np.array([moment.said["terminated"][0] for moment in moments])
-        rewards = np.array([moment.said["rewards"][0] for moment in moments])
+        ended = np.array([played.said["terminated"][0] for played in turns_played])
+        rewards = np.array([played.said["rewards"][0] for played in turns_played])
         assert ended.argmax(axis=0).tolist() == [8, 6, 4]
         assert ended.sum(axis=0).tolist() == [1, 1, 1]
         assert rewards.sum(axis=0).tolist() == [9, 7, 5]
 
     def test_one_reward_is_everybodys(self) -> None:
-        (moment,) = play(make(RELAY, team=True), [0, 0, 0], turns=1)
+        (played,) = play(make(RELAY, team=True), [0, 0, 0], turns=1)
 
-        assert (moment.said["rewards"] == 1.5).all()
+        assert (played.said["rewards"] == 1.5).all()
 
     def test_foraging_is_what_the_game_itself_says(self) -> None:
-        moments = Rehearsal(make(FORAGING, worlds=1), SEED).turns(0, 40)
+        turns_played = Playback(make(FORAGING, worlds=1), SEED).turns(0, 40)
         bare = gymnasium.make(FORAGING.partition("/")[2], disable_env_checker=True)
         game = make(FORAGING, worlds=1).game
         assert isinstance(game, GymnasiumGame)
 
         seen, _ = bare.reset(seed=game._reset_seed(0, 0))
 
-        rehearsal = Rehearsal(make(FORAGING, worlds=1), SEED)
-        for moment in moments:
+        playback = Playback(make(FORAGING, worlds=1), SEED)
+        for played in turns_played:
             for i in range(2):
-                part = moment.said[f"part 'vector' of agent '{i}'"][0]
+                part = played.said[f"part 'vector' of agent '{i}'"][0]
                 np.testing.assert_array_equal(part, seen[i])
-            (phase,) = rehearsal.game.begin_turn()
-            heard = rehearsal.game.observe(phase)
-            actions = rehearsal.actions(moment.turn, phase, heard)
-            rehearsal.game.act(phase, actions)
-            rehearsal.game.end_turn()
+            (phase,) = playback.game.begin_turn()
+            heard = playback.game.observe(phase)
+            actions = playback.actions(played.turn, phase, heard)
+            playback.game.act(phase, actions)
+            playback.game.end_turn()
             seen, rewards, over, _, _ = bare.step(actions[0].tolist())
-            assert moment.said["rewards"][0].tolist() == np.float32(rewards).tolist()
-            assert moment.said["terminated"][0].tolist() == [over] * 2
+            assert played.said["rewards"][0].tolist() == np.float32(rewards).tolist()
+            assert played.said["terminated"][0].tolist() == [over] * 2
 
 
 class TestRewards:
     def test_with_sum_everybody_is_trained_on_all_rewards_and_scores_are_its_own(
         self,
     ) -> None:
-        (moment,) = play(make(RELAY, reward="sum"), [1, 2, 3], turns=1)
+        (played,) = play(make(RELAY, reward="sum"), [1, 2, 3], turns=1)
 
-        assert moment.said["rewards"].tolist() == [[6, 6, 6]] * 2
-        assert moment.said["scores"].tolist() == [[1, 2, 3]] * 2
+        assert played.said["rewards"].tolist() == [[6, 6, 6]] * 2
+        assert played.said["scores"].tolist() == [[1, 2, 3]] * 2
 
     def test_who_has_ended_gets_nothing_of_the_sum(self) -> None:
-        moments = play(make(RELAY, reward="sum", ends="each"), [1, 1, 1], turns=9)
+        turns_played = play(make(RELAY, reward="sum", ends="each"), [1, 1, 1], turns=9)
 
-        rewards = np.array([moment.said["rewards"][0] for moment in moments])
+        rewards = np.array([played.said["rewards"][0] for played in turns_played])
         assert rewards[4].tolist() == [3, 3, 3]
         assert rewards[5].tolist() == [2, 2, 0]
         assert rewards[8].tolist() == [1, 0, 0]
 
     def test_with_own_nothing_is_reported_but_the_reward(self) -> None:
-        (moment,) = play(make(RELAY), [1, 2, 3], turns=1)
+        (played,) = play(make(RELAY), [1, 2, 3], turns=1)
 
-        assert "scores" not in moment.said
+        assert "scores" not in played.said
 
     def test_pettingzoo_games_have_it_too(self) -> None:
         entry = find("pettingzoo:mpe2.simple_spread_v3")
-        game = Guarded(entry.build(entry.settings(reward="sum"), 2, SEED), entry.name)
+        game = GuardedGame(entry.build(entry.settings(reward="sum"), 2, SEED), entry.name)
 
-        (moment,) = play(game, [0, 1, 2], turns=1)
+        (played,) = play(game, [0, 1, 2], turns=1)
 
-        own = moment.said["scores"]
-        assert (moment.said["rewards"] == own.sum(axis=1, keepdims=True)).all()
+        own = played.said["scores"]
+        assert (played.said["rewards"] == own.sum(axis=1, keepdims=True)).all()
 
 
 class TestCopies:
@@ -177,9 +177,9 @@ class TestCopies:
         assert [spec.id for spec in game.agents] == ["0", "1", "2", "3"]
 
     def test_copies_start_apart_from_each_other(self) -> None:
-        (moment,) = play(make("CartPole-v1", copies=3, worlds=1), [0, 0, 0], turns=1)
+        (played,) = play(make("CartPole-v1", copies=3, worlds=1), [0, 0, 0], turns=1)
 
-        starts = {part.tobytes() for name, part in moment.said.items() if "vector" in name}
+        starts = {part.tobytes() for name, part in played.said.items() if "vector" in name}
         assert len(starts) == 3
 
     @pytest.mark.shows("A2")
@@ -210,13 +210,13 @@ class TestCopies:
     def test_who_has_ended_waits_for_the_others(self) -> None:
         game = make("CartPole-v1", copies=2, worlds=1)
 
-        moments = play(game, [0, 0], turns=40)
+        turns_played = play(game, [0, 0], turns=40)
 
-        ends = np.array([moment.said["terminated"][0] for moment in moments])
+        ends = np.array([played.said["terminated"][0] for played in turns_played])
         active = np.array(
             [
-                [moment.said[f"active of agent '{i}'"][0] for i in (0, 1)]
-                for moment in moments
+                [played.said[f"active of agent '{i}'"][0] for i in (0, 1)]
+                for played in turns_played
             ]
         )
         closing = np.flatnonzero(~active.any(axis=1))
@@ -242,15 +242,15 @@ class TestSettings:
         assert len(make(FORAGING, players=4).agents) == 4
 
     def test_an_episode_can_be_limited(self) -> None:
-        moments = play(make("CartPole-v1", max_episode_steps=5), [0], turns=5)
+        turns_played = play(make("CartPole-v1", max_episode_steps=5), [0], turns=5)
 
-        assert moments[4].said["truncated"].all()
-        assert not moments[4].said["terminated"].any()
+        assert turns_played[4].said["truncated"].all()
+        assert not turns_played[4].said["terminated"].any()
 
     def test_a_limit_of_the_games_own_is_the_games(self) -> None:
-        moments = play(make(FORAGING, max_episode_steps=3), [0, 0], turns=3)
+        turns_played = play(make(FORAGING, max_episode_steps=3), [0, 0], turns=3)
 
-        assert moments[2].said["terminated"].all()
+        assert turns_played[2].said["terminated"].all()
 
     def test_a_wrong_key_is_refused(self) -> None:
         with pytest.raises(ValidationError):

@@ -12,7 +12,7 @@ from rookery.games.builtin.matrix import (
     IteratedStagHunt,
 )
 from rookery.games.builtin.matrix_players import PLAYERS
-from rookery.games.loop import Table
+from rookery.games.loop import GameLoop
 from rookery.rng import Purpose, Stream
 
 # Rewards for (first, first), (first, second), (second, first), (second, second).
@@ -279,7 +279,7 @@ def choices(first, second, number, **settings):
     """Return what two players choose, as a string per player; closing turns left out."""
     game = build(worlds=2, **settings)
     chosen = []
-    for played in Table(game, sit(game, first, second)).turns():
+    for played in GameLoop(game, sit(game, first, second)).turns():
         if not played.closing.any():
             chosen.append(played.actions[1])
         if len(chosen) == number:
@@ -311,8 +311,8 @@ class Scripted:
     def __init__(self, spec, line):
         self.spec, self.line = spec, line
 
-    def act(self, sight, turn):
-        return np.full(len(sight.active), "CD".index(self.line[turn]))
+    def act(self, observation, turn):
+        return np.full(len(observation.active), "CD".index(self.line[turn]))
 
     def forget(self, starting):
         pass
@@ -330,7 +330,7 @@ def test_players_answer_a_mixed_opponent_as_worked_out_by_hand(name, answer):
     game = build()
     player, _ = sit(game, name, name)
     other = Scripted(game.agents[1], "CDCDDCC")
-    table = Table(game, [player, other]).turns()
+    table = GameLoop(game, [player, other]).turns()
 
     chosen = [next(table).actions[0, 0] for _ in range(7)]
 

@@ -12,8 +12,8 @@ from rookery.games.builtin.gathering_players import Greedy, Peaceful
 from rookery.games.builtin.treasurehunt import Treasurehunt
 from rookery.games.builtin.treasurehunt_players import Forager
 from rookery.games.gridworld import GridEngine
-from rookery.games.loop import Table
-from rookery.games.players import Player, RandomPlayer, Sight, pick
+from rookery.games.loop import GameLoop
+from rookery.games.players import Player, RandomPlayer, Observation, pick
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
@@ -21,8 +21,8 @@ UP, RIGHT, DOWN, LEFT = range(4)
 BUTTONS = AgentSpec("0", "presser", {}, ("a", "b", "c", "d"), masked=True)
 
 
-def sight(worlds, legal=None, **parts):
-    return Sight(parts, np.ones(worlds, bool), legal)
+def observation(worlds, legal=None, **parts):
+    return Observation(parts, np.ones(worlds, bool), legal)
 
 
 def sit(kind, spec, settings=None, worlds=1, seat=0):
@@ -37,7 +37,7 @@ def play(rules, players, worlds, **settings):
         for i, (kind, spec) in enumerate(zip(players, engine.agents, strict=True))
     ]
     rewards, counts = 0.0, {}
-    for turn in Table(engine, seats).turns():
+    for turn in GameLoop(engine, seats).turns():
         rewards = rewards + turn.outcome.rewards
         for name, count in turn.outcome.counts.items():
             counts[name] = counts.get(name, 0.0) + count
@@ -76,7 +76,7 @@ def test_random_player_picks_only_legal_actions():
     player = sit(RandomPlayer, BUTTONS, worlds=500)
 
     for turn in range(20):
-        chosen = player.act(sight(500, legal), turn)
+        chosen = player.act(observation(500, legal), turn)
         assert legal[np.arange(500), chosen].all()
 
 
@@ -92,7 +92,7 @@ def test_random_player_finds_every_legal_action_equally_likely(legal, shares):
     player = sit(RandomPlayer, BUTTONS, worlds=1000)
     mask = None if legal is None else np.tile(legal, (1000, 1))
 
-    chosen = np.concatenate([player.act(sight(1000, mask), turn) for turn in range(10)])
+    chosen = np.concatenate([player.act(observation(1000, mask), turn) for turn in range(10)])
 
     found = np.bincount(chosen, minlength=4) / 10_000
     assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / 10_000)
@@ -100,20 +100,20 @@ def test_random_player_finds_every_legal_action_equally_likely(legal, shares):
 
 def test_random_player_repeats_itself_in_the_same_turn():
     one, other = (sit(RandomPlayer, BUTTONS, worlds=50) for _ in range(2))
-    one.act(sight(50), 0)
+    one.act(observation(50), 0)
 
-    assert np.array_equal(one.act(sight(50), 7), other.act(sight(50), 7))
+    assert np.array_equal(one.act(observation(50), 7), other.act(observation(50), 7))
 
 
 def test_random_players_in_different_seats_choose_differently():
     one, other = (sit(RandomPlayer, BUTTONS, worlds=50, seat=i) for i in range(2))
 
-    assert not np.array_equal(one.act(sight(50), 0), other.act(sight(50), 0))
+    assert not np.array_equal(one.act(observation(50), 0), other.act(observation(50), 0))
 
 
 def test_random_player_chooses_differently_from_world_to_world_and_turn_to_turn():
     player = sit(RandomPlayer, BUTTONS, worlds=50)
-    first, second = player.act(sight(50), 0), player.act(sight(50), 1)
+    first, second = player.act(observation(50), 0), player.act(observation(50), 1)
 
     assert len(set(first)) == 4
     assert not np.array_equal(first, second)
@@ -121,7 +121,7 @@ def test_random_player_chooses_differently_from_world_to_world_and_turn_to_turn(
 
 def test_player_forgets_only_where_an_episode_starts():
     class Elephant(Player):
-        def act(self, sight, turn):
+        def act(self, observation, turn):
             return np.zeros(self.worlds, np.int64)
 
     elephant = sit(Elephant, BUTTONS, worlds=3)
@@ -154,7 +154,7 @@ def forage(things, heading=UP):
         view[0, HUNTER.parts["view"].labels.index(name), row, column] = 1
     player = sit(Forager, HUNTER, Treasurehunt.Settings())
     player.memory["heading"][...] = heading
-    return int(player.act(sight(1, view=view), 0)[0])
+    return int(player.act(observation(1, view=view), 0)[0])
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def gatherer(kind, things):
     for (ahead, right), name in {(0, 0): "gatherer", **things}.items():
         view[0, part.labels.index(name), 8 - ahead, 5 + right] = 1
     player = sit(kind, spec, settings)
-    return spec.actions[int(player.act(sight(1, view=view), 0)[0])]
+    return spec.actions[int(player.act(observation(1, view=view), 0)[0])]
 
 
 @pytest.mark.parametrize("kind", [Peaceful, Greedy])

@@ -13,10 +13,10 @@ from rookery.config.base import Settings
 from rookery.errors import GameError
 from rookery.games import gridworld as grid
 from rookery.games import registry as catalog
-from rookery.games.base import Game, Observation, Outcome
+from rookery.games.base import Game, Observations, Outcome
 from rookery.games.conformance import checks
 from rookery.games.conformance.checks import Conformance, Skipped, check_game
-from rookery.games.conformance.playback import Broken, Rehearsal, compare
+from rookery.games.conformance.playback import Broken, Playback, compare
 from rookery.games.players import RandomPlayer
 from rookery.games.registry import Entry
 from rookery.specs import AgentSpec, Part
@@ -104,9 +104,9 @@ class Sum(Game):
     def view(self) -> Any:
         return self.total[:, None].copy()
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         parts = [{"total": self.view()} for _ in agents]
-        return Observation(parts, [self.turn < 10] * len(agents), [None] * len(agents))
+        return Observations(parts, [self.turn < 10] * len(agents), [None] * len(agents))
 
     def act(self, agents: Sequence[int], actions: Any) -> None:
         self.chosen[:, list(agents)] = actions
@@ -206,19 +206,19 @@ def test_game_without_a_planted_bug_passes_every_check(rules):
 @pytest.mark.parametrize("name", ["treasurehunt", "gathering"])
 def test_game_goes_back_to_the_same_arrays_and_pictures(name):
     entry = catalog.find(name)
-    rehearsal = Rehearsal(entry.build(entry.settings(turns=60), 2, 0), seed=5)
+    playback = Playback(entry.build(entry.settings(turns=60), 2, 0), seed=5)
 
     def play_on() -> tuple[list[Any], list[Any], dict[str, Any]]:
-        moments, pictures = [], []
+        turns_played, pictures = [], []
         for turn in range(100):
-            moments.append(rehearsal.turn(turn))
-            pictures.append(rehearsal.game.render(1).tobytes())
-        return moments, pictures, rehearsal.game.snapshot()
+            turns_played.append(playback.turn(turn))
+            pictures.append(playback.game.render(1).tobytes())
+        return turns_played, pictures, playback.game.snapshot()
 
-    rehearsal.turns(200, 230)
-    snapshot = rehearsal.game.snapshot()
+    playback.turns(200, 230)
+    snapshot = playback.game.snapshot()
     first = play_on()
-    rehearsal.game.restore(snapshot)
+    playback.game.restore(snapshot)
     second = play_on()
 
     for one, other in zip(first[0], second[0], strict=True):
@@ -296,7 +296,7 @@ class Unlike(Sum):
     def begin_turn(self) -> Any:
         return ((0, 1, 2, 3),)
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         seen = super().observe(agents)
         seen.parts = [
             {"total": np.repeat(self.view(), 1 if i < 2 else 2, axis=1)} for i in agents
@@ -598,7 +598,7 @@ class ActiveIsItsState(Sum):
         super().__init__(*args)
         self.playing = np.ones(self.worlds, bool)
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         seen = super().observe(agents)
         seen.active = [self.playing] * len(agents)
         return seen
@@ -635,7 +635,7 @@ class SeesOneBuffer(Sum):
         super().__init__(*args)
         self.buffers = np.zeros((2, self.worlds, 1), np.float32)
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         seen = super().observe(agents)
         self.buffers[...] = self.view()
         seen.parts = [{"total": self.buffers[i]} for i in agents]

@@ -4,7 +4,7 @@ import numpy as np
 from pydantic import Field
 
 from rookery.config.base import Settings
-from rookery.games.base import Game, Observation, Outcome
+from rookery.games.base import Game, Observations, Outcome
 from rookery.specs import AgentSpec, Part
 
 SEEN = {"turn": Part((1,), np.dtype(np.float32))}
@@ -39,7 +39,7 @@ class Choices(Game):
     def observe(self, agents):
         seen = np.full((self.worlds, 1), self._turn[0], np.float32)
         active = np.full(self.worlds, not self._is_closing)
-        return Observation(
+        return Observations(
             [{"turn": seen} for _ in agents], [active] * len(agents), [None] * len(agents)
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from rookery.config.base import Settings as BaseSettings
-from rookery.games.base import Game, Observation, Outcome, Phases
+from rookery.games.base import Game, Observations, Outcome, Phases
 from rookery.games.gridworld.state import Columns
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array, Part
@@ -57,14 +57,14 @@ class Recall(Game):
     def _asked(self) -> Array:
         return self._turn == self.settings.turns - 1
 
-    def observe(self, agents: Sequence[int]) -> Observation:
+    def observe(self, agents: Sequence[int]) -> Observations:
         signs, parts = self._signs(), []
         for i in agents:
             seen = np.zeros((self.worlds, 3), np.uint8)
             seen[np.arange(self.worlds), signs[:, i]] = self._turn == 0
             seen[:, ASKED] = self._asked
             parts.append({"sign": seen})
-        return Observation(parts, [~self._closing] * len(agents), [None] * len(agents))
+        return Observations(parts, [~self._closing] * len(agents), [None] * len(agents))
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
         self._answers[:, list(agents)] = actions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rookery.games.gridworld.walker import Walker
-from rookery.games.players import Sight
+from rookery.games.players import Observation
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
@@ -23,10 +23,10 @@ SPEC = AgentSpec(
 class GoalSeeker(Walker):
     """Goes to goals, and else wanders."""
 
-    def act(self, sight, turn):
+    def act(self, observation, turn):
         draws = self.draw(turn)[:, 0]
-        move, found = self.towards(sight, self.sees(sight, "goal"), draws)
-        return np.where(found, move, self.wander(sight, draws))
+        move, found = self.towards(observation, self.sees(observation, "goal"), draws)
+        return np.where(found, move, self.wander(observation, draws))
 
 
 def moves(things, heading=UP, worlds=200):
@@ -37,7 +37,7 @@ def moves(things, heading=UP, worlds=200):
         view[:, LABELS.index(kind), row, column] = 1
     player = GoalSeeker(SPEC, None, worlds, Stream(0, Purpose.PLAYER, 0))
     player.memory["heading"][...] = heading
-    return player.act(Sight({"view": view}, np.ones(worlds, bool), None), 0)
+    return player.act(Observation({"view": view}, np.ones(worlds, bool), None), 0)
 
 
 @pytest.mark.parametrize(
