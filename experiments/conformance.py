@@ -26,7 +26,7 @@ from rookery.errors import RookeryError
 from rookery.games.conformance.checks import check_game
 from rookery.runs.configure import configure
 from rookery.runs.session import Session
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 
 FILES = Path(__file__).parent.parent / "tests" / "games" / "files"
@@ -188,9 +188,9 @@ def train(
     session = Session(entry, config, folder)
 
     def kill(one: Round) -> None:
-        crew = session.training.executor.now
-        if kills and isinstance(crew, Crew) and one.number == KILLED_AFTER:
-            os.kill(crew.supervisor.processes()["actor"], signal.SIGKILL)
+        pool = session.training.executor.now
+        if kills and isinstance(pool, ProcessPool) and one.number == KILLED_AFTER:
+            os.kill(pool.supervisor.processes()["actor"], signal.SIGKILL)
 
     session.run(kill)
     return rookery.Run(folder, game)

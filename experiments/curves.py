@@ -53,9 +53,9 @@ def _draw_agents(axes: plt.Axes, run: rookery.Run) -> None:
 
 
 def _draw_players(axes: plt.Axes, run: rookery.Run) -> None:
-    agents = [member.plan.spec for member in run.members]
+    specs = [agent.spec for agent in run.agents]
     for name in run.entry.players:
-        match = play_match(run.entry, run.config, lineup(agents, name), episodes=EPISODES)
+        match = play_match(run.entry, run.config, lineup(specs, name), episodes=EPISODES)
         mean = match.summary()["mean"]
         axes.axhline(mean, color="0.6", linewidth=0.8, linestyle="--")
         axes.annotate(name, (0, mean), fontsize=7, color="0.4", va="bottom")

@@ -67,9 +67,9 @@ def one_stream_for_a_group() -> None:
     before = ValueBasedLearner.__init__
 
     @wraps(before)
-    def init(self: ValueBasedLearner, plans: Any, *rest: Any) -> None:
-        before(self, plans, *rest)
-        self._agents = np.arange(len(plans))
+    def init(self: ValueBasedLearner, agents: Any, *rest: Any) -> None:
+        before(self, agents, *rest)
+        self._agents = np.arange(len(agents))
 
     ValueBasedLearner.__init__ = init  # type: ignore[method-assign]
     stacking.is_exact = _blind
@@ -119,7 +119,7 @@ def a_row_hash_left_out() -> None:
     before = actor.Actor._hash_rows
 
     def hash_rows(self: actor.Actor) -> None:
-        if (self.life.turn // self._turns) % 3:
+        if (self.state.turn // self._turns) % 3:
             before(self)
 
     actor.Actor._hash_rows = hash_rows  # type: ignore[method-assign]
@@ -153,8 +153,8 @@ def priorities_forgotten_by_a_checkpoint() -> None:
     """Priorities start anew after a resume."""
     before = training.Training.unnamed_state
 
-    def unnamed(self: Any, member: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-        found = before(self, member, named)
+    def unnamed(self: Any, agent: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+        found = before(self, agent, named)
         if "priorities" in found:
             found["priorities"] = (np.asarray(found["priorities"]) > 0).astype(np.float64)
         return found

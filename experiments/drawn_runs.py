@@ -26,7 +26,8 @@ import numpy as np
 from drawn_cases import Case
 
 from rookery.actor.evaluations import EVALUATION_SEED
-from rookery.algorithms.agents import Member, capacity_of
+from rookery.algorithms.agents import capacity_of
+from rookery.algorithms.base import Agent
 from rookery.cli.app import main as rookery
 from rookery.cli.train import seats_of
 from rookery.evaluation.play import play_match
@@ -105,9 +106,9 @@ def _start_by_fork(inside: int, trouble: int, shared: Sequence[int]) -> Forked:
     return fork(work)
 
 
-def _split_apart(groups: Sequence[Sequence[Member]], *rest: Any) -> tuple[Any, list[str]]:
+def _split_apart(groups: Sequence[Sequence[Agent]], *rest: Any) -> tuple[Any, list[str]]:
     """Let every agent be computed alone."""
-    return [[member] for group in groups for member in group], []
+    return [[agent] for group in groups for agent in group], []
 
 
 def _split_elsewhere(split: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,13 +117,13 @@ def _split_elsewhere(split: Callable[..., Any]) -> Callable[..., Any]:
     One that has used autograd cannot fork processes that use it.
     """
 
-    def found(groups: Sequence[Sequence[Member]], *rest: Any) -> tuple[Any, list[str]]:
-        numbers = {m.plan.number: m for group in groups for m in group}
+    def found(groups: Sequence[Sequence[Agent]], *rest: Any) -> tuple[Any, list[str]]:
+        numbers = {m.number: m for group in groups for m in group}
         reading, writing = os.pipe()
 
         def work() -> None:
             split_groups, lines = split(groups, *rest)
-            told = [[m.plan.number for m in group] for group in split_groups], lines
+            told = [[m.number for m in group] for group in split_groups], lines
             os.write(writing, json.dumps(told).encode())
 
         child = fork(work)
@@ -296,11 +297,11 @@ def hash_problems(folder: Path, case: Case) -> Iterator[str]:
     run = Run(folder, case.game, [word for word in case.code if ":" in word])
     config = run.config
     turns = config.rounds * config.turns_per_round
-    for member in run.members:
-        rows = files.get(f"replay-{member.plan.number}", {}).get("rows")
+    for agent in run.agents:
+        rows = files.get(f"replay-{agent.number}", {}).get("rows")
         if rows is None or len(rows) != turns:
             continue
-        fields = row_dtype(member.plan.spec, config.worlds, member.hidden).fields
+        fields = row_dtype(agent.spec, config.worlds, agent.hidden).fields
         assert fields is not None
         start = fields["checksum"][1] + 4
         chain = bytes(32)
@@ -308,8 +309,8 @@ def hash_problems(folder: Path, case: Case) -> Iterator[str]:
             part = rows[k * config.turns_per_round : (k + 1) * config.turns_per_round]
             data = np.ascontiguousarray(part[:, start:]).tobytes()
             chain = hashlib.sha256(chain + data).digest()
-        if manifest["rows"][member.id] != chain.hex():
-            yield f"the row hash of agent {member.id!r} is not that of its rows"
+        if manifest["rows"][agent.id] != chain.hex():
+            yield f"the row hash of agent {agent.id!r} is not that of its rows"
 
 
 def edit_config(folder: Path, draw: random.Random) -> tuple[str, str]:
@@ -370,15 +371,15 @@ class Flip:
 
     def __init__(self, folder: Path, case: Case, draw: random.Random) -> None:
         run = Run(folder, case.game, [word for word in case.code if ":" in word])
-        member, config = run.members[0], run.config
-        size = row_dtype(member.plan.spec, config.worlds, member.hidden).itemsize
-        self._path = folder / "memory" / _file(f"rows {member.id}")
+        agent, config = run.agents[0], run.config
+        size = row_dtype(agent.spec, config.worlds, agent.hidden).itemsize
+        self._path = folder / "memory" / _file(f"rows {agent.id}")
         # Two rounds more than were written down may be complete, and learned from.
         is_left = len(_lines(folder / "metrics.jsonl")) <= config.rounds - 3
-        rows = capacity_of(member, config.turns_per_round, config.worlds)
+        rows = capacity_of(agent, config.turns_per_round, config.worlds)
         stays = rows >= 4 * config.turns_per_round * config.worlds
         self._place = -1
-        if self._path.exists() and member.learns and is_left and stays:
+        if self._path.exists() and agent.learns and is_left and stays:
             slots = np.fromfile(self._path, np.uint8)
             slots = slots[: len(slots) // size * size].reshape(-1, size)
             turns = slots[:, :8].copy().view(np.uint64).ravel().astype(np.int64)

@@ -26,7 +26,7 @@ from rookery.bench.collect import configured, network_settings
 from rookery.bench.measure import Report, alternate
 from rookery.bench.speedup import AHEAD, MANY, Rounds, own_bytes
 from rookery.cli.output import print_report
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 
 WORKERS = 2
 QUANTILES, FRAMES = 8, 5
@@ -138,7 +138,7 @@ def update_cost(rounds: Rounds, agents: int, sizes: Sizes) -> float:
     playing and learning go on side by side.
     """
     updates = agents * sizes.updates
-    if isinstance(rounds.training.executor.now, Crew):
+    if isinstance(rounds.training.executor.now, ProcessPool):
         rate = rounds.rate(sizes.rounds)
         settle(rounds)
         return 1.0 / rate / updates
@@ -179,9 +179,9 @@ def weigh(sizes: Sizes, agents: int) -> dict[str, Any]:
     rounds = start(sizes, agents, workers=min(WORKERS, agents))
     for _ in range(2 * AHEAD):  # until every replay is full
         rounds.next()
-    crew = rounds.training.executor.now
-    assert isinstance(crew, Crew)
-    every = {"main": os.getpid(), **crew.supervisor.processes()}
+    pool = rounds.training.executor.now
+    assert isinstance(pool, ProcessPool)
+    every = {"main": os.getpid(), **pool.supervisor.processes()}
     taken = {role: own_bytes(pid) for role, pid in every.items()}
     replays = rounds.training.arena.sizes()["replays"]
     rounds.close()

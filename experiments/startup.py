@@ -26,7 +26,7 @@ from rookery.bench.measure import Report
 from rookery.cli.output import print_report
 from rookery.runs.configure import configure
 from rookery.supervisor.launcher import ONE_THREAD
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Training
 
 LIMIT = 1.3
@@ -105,16 +105,16 @@ def compare(report: Report, many: str, middle: Times) -> None:
 def crew_times(training: Training, workers: int) -> Times:
     """Return how long it takes until every process of a crew waits to begin."""
     parts = training.parts
-    about: Any = (parts.brief, parts.members, parts.arena, parts.schedule, workers)
-    crew = Crew(*about, parts.tell)
+    about: Any = (parts.process_spec, parts.agents, parts.arena, parts.schedule, workers)
+    pool = ProcessPool(*about, parts.tell)
     started = time.perf_counter()
-    crew.start()
+    pool.start()
     try:
-        while not crew.is_ready:
+        while not pool.is_ready:
             time.sleep(POLL_SECONDS)
         return {"crew": time.perf_counter() - started}
     finally:
-        crew.close()
+        pool.close()
 
 
 def bare_times(count: int) -> Times:

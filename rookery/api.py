@@ -38,7 +38,7 @@ def train(
     path = new_run(Path(run) if run is not None else None, entry.name)
     session = Session(entry, config, path)
     session.run(show)
-    algorithms = [member.plan.settings.algorithm for member in session.training.members]
+    algorithms = [agent.settings.algorithm for agent in session.training.agents]
     return Run(path, game, algorithms)
 
 
@@ -62,7 +62,7 @@ def resume(
         show: called with every round.
     """
     opened = Run(run, game, algorithm)
-    _ = opened.members  # all mistakes are told before the start
+    _ = opened.agents  # all mistakes are told before the start
     overrides = [f"probe.code={probe}"] if probe is not None else []
     config = resumed_config(opened, overrides)
     Session(opened.entry, config, opened.path, resume=True).run(show)

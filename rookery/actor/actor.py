@@ -1,7 +1,7 @@
 """The actor: stage 2 of the data path, one process that plays all worlds.
 
 It takes the weights of a round, plays the round's turns, writes every agent's rows and
-commits each turn for all agents and worlds at once. At the border it leaves a snapshot:
+commits each turn for all agents and worlds at once. At the boundary it leaves a snapshot:
 everything needed to play on from there. An actor that starts anew goes on from the newest
 one: it repeats the committed turns, whose rows it does not touch, and then plays on.
 """
@@ -21,10 +21,10 @@ from rookery.actor.policies import PolicyRunner, exploration_of
 from rookery.actor.recovery import InterruptedGame, can_go_back
 from rookery.actor.state import ActorState, snapshot_of
 from rookery.actor.weights import Weights
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.protocol.arena import COMMIT, Arena, first_row
 from rookery.replay.buffer import ReplayWriter, check_whole
 from rookery.shm.heartbeat import Heartbeat
@@ -67,23 +67,23 @@ class Actor:
     def __init__(
         self,
         game: Game,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         players: Mapping[int, Player],
         arena: Arena,
         policies: PolicyRunner,
         turns_per_round: int,
         heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._game, self._members, self._players = game, members, players
+        self._game, self._agents, self._players = game, agents, players
         self._arena, self._policies = arena, policies
         self._turns = turns_per_round
         self._heartbeat = heartbeat or Heartbeat()
-        self._numbers = [member.plan.number for member in members]
+        self._numbers = [agent.number for agent in agents]
         self._writers = {
-            member.plan.number: ReplayWriter(arena.rows(member.id)) for member in members
+            agent.number: ReplayWriter(arena.rows(agent.id)) for agent in agents
         }
         self._rows = {number: writer.rows for number, writer in self._writers.items()}
-        self.state = ActorState(members, game)
+        self.state = ActorState(agents, game)
         self._versions: dict[int, int] = {}
         self._committed = 0
         """Turns that were committed before this actor started."""
@@ -91,7 +91,7 @@ class Actor:
         """Whether the game could not be brought back, and main has not been told."""
 
     def begin(self) -> int:
-        """Go on from the newest snapshot, or leave the first; return its border."""
+        """Go on from the newest snapshot, or leave the first; return its boundary."""
         snapshots = self._arena.snapshots()
         self._committed = self._arena.counters.load(COMMIT)
         if snapshots.version < 0:
@@ -107,7 +107,7 @@ class Actor:
         weights: Weights,
         renew: Callable[[], Weights] | None = None,
     ) -> Played:
-        """Play a round with the given weights, and leave a snapshot at its border.
+        """Play a round with the given weights, and leave a snapshot at its boundary.
 
         With `renew` newer weights are looked for every few turns.
         """
@@ -115,7 +115,7 @@ class Actor:
         self._game.begin_round(number)
         self._versions = dict(weights.versions)
         self._policies.begin_round(number, weights.arrays)
-        metrics = RoundMetrics(self._members, number)
+        metrics = RoundMetrics(self._agents, number)
         played = Played(interrupted=self._was_interrupted)
         self._was_interrupted = False
         for turn in range(self._turns):
@@ -124,7 +124,7 @@ class Actor:
             metrics.add_versions(self._versions)
             played.episodes += self._play_turn(metrics)
         self._hash_rows()
-        played.metrics = metrics.summary(self._members, self.state.steps)
+        played.metrics = metrics.summary(self._agents, self.state.steps)
         played.seconds = time.perf_counter() - started
         self._arena.actor_reports().write(number, played.to_json())
         snapshot = snapshot_of(self._game, self.state, self._players)
@@ -164,7 +164,9 @@ class Actor:
         """Finish every agent's row of this turn, and commit them as one."""
         for i in self._numbers:
             columns = (outcome.rewards, outcome.terminated, outcome.truncated)
-            self._writers[i].write_outcome(self.state.turn, *(column[:, i] for column in columns))
+            self._writers[i].write_outcome(
+                self.state.turn, *(column[:, i] for column in columns)
+            )
         self._arena.counters.store(COMMIT, self.state.turn + 1)
 
     def _write_seen(self, phase: Sequence[int], seen: Observations) -> None:
@@ -178,11 +180,15 @@ class Actor:
                 self.state.hidden.get(i),
             )
 
-    def _choose(self, phase: Sequence[int], seen: Observations, metrics: RoundMetrics) -> Array:
+    def _choose(
+        self, phase: Sequence[int], seen: Observations, metrics: RoundMetrics
+    ) -> Array:
         """Let everybody in a phase choose, and write what they did."""
         actions = np.zeros((self._game.worlds, len(phase)), np.int64)
         legal = {i: seen.legal[place] for place, i in enumerate(phase)}
-        acted = self._policies.act(phase, self._rows, legal, self.state.turn, self._exploration)
+        acted = self._policies.act(
+            phase, self._rows, legal, self.state.turn, self._exploration
+        )
         for place, i in enumerate(phase):
             active = seen.active[place]
             if i in self._players:
@@ -202,12 +208,14 @@ class Actor:
         """Write what an agent does; in a turn that is repeated, it does what it did."""
         if not self._is_new:
             return self._rows[i].columns["action"][self.state.turn % self._rows[i].slots]
-        self._writers[i].write_action(self.state.turn, actions, probabilities, self._versions.get(i, 0))
+        self._writers[i].write_action(
+            self.state.turn, actions, probabilities, self._versions.get(i, 0)
+        )
         return actions
 
     def _exploration(self, number: int) -> float:
-        member = self._members[number]
-        return exploration_of(member, int(self.state.steps[number]))
+        agent = self._agents[number]
+        return exploration_of(agent, int(self.state.steps[number]))
 
     def _hash_rows(self) -> None:
         """Take the round's rows into every agent's row hash."""
@@ -223,11 +231,11 @@ class Actor:
         Raises:
             DamagedRow: if not. Learners look at all rows, but only after the round.
         """
-        for member, i in zip(self._members, self._numbers, strict=True):
-            oldest_frame = self.state.turn - member.plan.settings.frames + 1
-            first = max(self._arena.counters.load(first_row(member.id)), oldest_frame)
+        for agent, i in zip(self._agents, self._numbers, strict=True):
+            oldest_frame = self.state.turn - agent.settings.frames + 1
+            first = max(self._arena.counters.load(first_row(agent.id)), oldest_frame)
             turns = range(first, self._committed)
-            check_whole(member.id, self._rows[i], turns, self._heartbeat.beat)
+            check_whole(agent.id, self._rows[i], turns, self._heartbeat.beat)
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
         """Go back to where a snapshot was taken."""

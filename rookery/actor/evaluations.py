@@ -1,4 +1,4 @@
-"""Matches during training: evaluations, recordings and probes, played at borders.
+"""Matches during training: evaluations, recordings and probes, played at boundaries.
 
 Whoever plays the rounds plays these, too, in a game of its own with numbers of its own, so
 that training is not touched by them.
@@ -17,7 +17,7 @@ import numpy as np
 
 from rookery.actor.policies import exploration_of
 from rookery.actor.weights import PublishedWeights, Weights
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.errors import ProbeError
 from rookery.evaluation.play import Match, Seat, play_match
 from rookery.evaluation.probes import PROBE_SEED, ProbeGame, probe_of
@@ -40,12 +40,12 @@ class Evaluations:
         self,
         entry: Entry,
         process_spec: ProcessSpec,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         arena: Arena,
         published: PublishedWeights,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._entry, self._config, self._members = entry, process_spec.config, members
+        self._entry, self._config, self._agents = entry, process_spec.config, agents
         self._folder = Path(process_spec.folder) / "recordings"
         self._counters, self._reports = arena.counters, arena.match_reports()
         self._published, self._beat = published, beat
@@ -54,11 +54,13 @@ class Evaluations:
         self._probe = probe_of(process_spec.config)
         self._probe_every = process_spec.config.probe.every_rounds if self._probe else 0
         self._cut = 0
-        """Episodes at this border that were cut off."""
+        """Episodes at this boundary that were cut off."""
 
     def are_due(self, boundary: int) -> bool:
-        """Whether something is to be played at a border that has not been yet."""
-        due = _is_due(self._evaluate_every, boundary) or _is_due(self._record_every, boundary)
+        """Whether something is to be played at a boundary that has not been yet."""
+        due = _is_due(self._evaluate_every, boundary) or _is_due(
+            self._record_every, boundary
+        )
         due = due or self._probe_is_due(boundary)
         return due and self._counters.load(MATCHES) < self._count(boundary)
 
@@ -67,7 +69,7 @@ class Evaluations:
         return self._probe_every > 0 and boundary % self._probe_every == 0
 
     def _count(self, boundary: int) -> int:
-        """Return at how many borders up to this one something was due."""
+        """Return at how many boundaries up to this one something was due."""
         every = [self._evaluate_every, self._record_every, self._probe_every]
         periods, count = [period for period in every if period], int(self._probe_every > 0)
         for size in range(1, len(periods) + 1):
@@ -77,7 +79,7 @@ class Evaluations:
         return count
 
     def play(self, boundary: int, steps: Array) -> None:
-        """Play what is due at a border; agents have taken so many steps."""
+        """Play what is due at a boundary; agents have taken so many steps."""
         exact = self._config.schedule != "async"
         weights = self._published.exact(boundary) if exact else self._published.newest()
         about: dict[str, Any] = {"round": boundary, "evaluations": {}}
@@ -113,11 +115,11 @@ class Evaluations:
         """Call the probe; a mistake ends the run before the first round, and not later."""
         assert self._probe is not None
         copies = Weights({i: array.copy() for i, array in weights.arrays.items()})
-        seats = self._seats(copies, np.zeros(len(self._members)), greedy=True)
-        players = {m.id: seat for m, seat in zip(self._members, seats, strict=True)}
+        seats = self._seats(copies, np.zeros(len(self._agents)), greedy=True)
+        players = {m.id: seat for m, seat in zip(self._agents, seats, strict=True)}
         seed = (self._config.seed + PROBE_SEED + boundary) % 2**63
         config = self._config.model_copy(update={"seed": seed})
-        game = ProbeGame(self._entry, config, self._members, boundary, self._beat)
+        game = ProbeGame(self._entry, config, self._agents, boundary, self._beat)
         try:
             return {"figures": self._probe.ask(players, game, boundary)}
         except ProbeError as error:
@@ -131,15 +133,15 @@ class Evaluations:
     def _seats(self, weights: Weights, steps: Array, greedy: bool) -> list[Seat]:
         """Return who plays: trained agents, and scripted players."""
         seats: list[Seat] = []
-        for member in self._members:
-            if member.algorithm is None:
-                seats.append(member.player or "random")
+        for agent in self._agents:
+            if agent.is_scripted:
+                seats.append(agent.player or "random")
                 continue
-            number = member.plan.number
-            exploration = 0.0 if greedy else exploration_of(member, int(steps[number]))
-            rule = member.algorithm.rule
-            named = rule.named_weights(member.plan, weights.arrays[number])
-            seats.append(TrainedAgent(member, named, "trained", exploration, not greedy))
+            number = agent.number
+            exploration = 0.0 if greedy else exploration_of(agent, int(steps[number]))
+            learner = agent.learner
+            named = learner.named_weights(agent, weights.arrays[number])
+            seats.append(TrainedAgent(agent, named, "trained", exploration, not greedy))
         return seats
 
     def _match(self, boundary: int, seats: list[Seat], **more: Any) -> Match:

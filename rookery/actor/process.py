@@ -9,7 +9,8 @@ from rookery.actor.actor import Actor
 from rookery.actor.evaluations import Evaluations
 from rookery.actor.policies import PolicyRunner
 from rookery.actor.weights import PublishedWeights
-from rookery.algorithms.agents import Member, build_agents, learning_ids
+from rookery.algorithms.agents import build_agents, learning_ids
+from rookery.algorithms.base import Agent
 from rookery.algorithms.torch_setup import use_one_thread
 from rookery.config.run import Config
 from rookery.evaluation.play import find_player
@@ -32,34 +33,34 @@ class ActorProcess:
         self,
         entry: Entry,
         process_spec: ProcessSpec,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         arena: Arena,
         schedule: RoundSchedule,
         heartbeat: Heartbeat | None = None,
     ) -> None:
         config = process_spec.config
         self.game = build_game(entry, config)
-        players = seat_scripted(entry, self.game, members, config.seed)
-        groups = [[members[i] for i in group] for group in process_spec.groups]
+        players = seat_scripted(entry, self.game, agents, config.seed)
+        groups = [[agents[i] for i in group] for group in process_spec.groups]
         self.policies = PolicyRunner(groups, config.seed, config.worlds)
         self.actor = Actor(
             self.game,
-            members,
+            agents,
             players,
             arena,
             self.policies,
             config.turns_per_round,
             heartbeat,
         )
-        self._published = PublishedWeights(arena, members)
+        self._published = PublishedWeights(arena, agents)
         self._exact, self._rounds = config.schedule != "async", config.rounds
         self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
         self._matches = Evaluations(
-            entry, process_spec, members, arena, self._published, self._heartbeat.beat
+            entry, process_spec, agents, arena, self._published, self._heartbeat.beat
         )
 
     def play_round(self, number: int) -> None:
-        """Play a round as soon as it may be; matches of the border before come first."""
+        """Play a round as soon as it may be; matches of the boundary before come first."""
         self._schedule.await_playing(number)
         if self._matches.are_due(number - 1):
             self._schedule.await_end(number - 1)
@@ -72,7 +73,7 @@ class ActorProcess:
                 self.actor.play_round(number, weights, self._published.newer)
 
     def finish(self) -> None:
-        """Play the matches of the last border."""
+        """Play the matches of the last boundary."""
         if self._matches.are_due(self._rounds):
             self._schedule.await_end(self._rounds)
             self._matches.play(self._rounds, self.actor.state.steps)
@@ -89,16 +90,16 @@ def build_game(entry: Entry, config: Config) -> GuardedGame:
 
 
 def seat_scripted(
-    entry: Entry, game: Game, members: Sequence[Member], seed: int
+    entry: Entry, game: Game, agents: Sequence[Agent], seed: int
 ) -> dict[int, Player]:
     """Return the players of scripted agents, by agent number."""
     found: dict[int, Player] = {}
-    for member in members:
-        if member.player is not None:
-            number = member.plan.number
+    for agent in agents:
+        if agent.player is not None:
+            number = agent.number
             stream = Stream(seed, Purpose.PLAYER, number)
-            make = find_player(entry, member.player)
-            found[number] = make(member.plan.spec, game.settings, game.worlds, stream)
+            make = find_player(entry, agent.player)
+            found[number] = make(agent.spec, game.settings, game.worlds, stream)
     return found
 
 
@@ -107,12 +108,14 @@ def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
     use_one_thread()
     entry = find(game_name(data))
     arena, process_spec = Arena.attach(memory), ProcessSpec.from_json(data, entry.settings)
-    members = build_agents(process_spec.config, process_spec.agents)
+    agents = build_agents(process_spec.config, process_spec.agents)
     heartbeat = Heartbeat(arena.counters, process_spec.role)
     if process_spec.timed:
         time_protocol(heartbeat)
-    schedule = RoundSchedule(process_spec.config, arena.counters, learning_ids(members), heartbeat)
-    stage = ActorProcess(entry, process_spec, members, arena, schedule, heartbeat)
+    schedule = RoundSchedule(
+        process_spec.config, arena.counters, learning_ids(agents), heartbeat
+    )
+    stage = ActorProcess(entry, process_spec, agents, arena, schedule, heartbeat)
     heartbeat.beat()
     schedule.await_begin(process_spec.generation)
     for number in range(stage.actor.begin() + 1, process_spec.config.rounds + 1):

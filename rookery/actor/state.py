@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.games.base import Game
 from rookery.games.episodes import Episodes
 from rookery.games.players import Player
@@ -18,16 +18,16 @@ HASH_BYTES = 32
 class ActorState:
     """What the actor itself must remember: turns, episodes, hidden states, hashes."""
 
-    def __init__(self, members: Sequence[Member], game: Game) -> None:
+    def __init__(self, agents: Sequence[Agent], game: Game) -> None:
         self.turn = 0
-        self.episodes = Episodes(game.worlds, len(members), game.counts)
-        self.steps = np.zeros(len(members), np.int64)
+        self.episodes = Episodes(game.worlds, len(agents), game.counts)
+        self.steps = np.zeros(len(agents), np.int64)
         """Turns in which each agent was active, all worlds together."""
-        self.hashes = np.zeros((len(members), HASH_BYTES), np.uint8)
+        self.hashes = np.zeros((len(agents), HASH_BYTES), np.uint8)
         self.hidden = {
-            member.plan.number: np.zeros((game.worlds, member.hidden), np.float32)
-            for member in members
-            if member.hidden
+            agent.number: np.zeros((game.worlds, agent.hidden), np.float32)
+            for agent in agents
+            if agent.hidden
         }
         """What recurrent agents carry from turn to turn, (worlds, numbers) each."""
 
@@ -55,7 +55,9 @@ class ActorState:
         self.episodes.restore(under("episodes/", arrays))
 
 
-def snapshot_of(game: Game, state: ActorState, players: Mapping[int, Player]) -> dict[str, Array]:
+def snapshot_of(
+    game: Game, state: ActorState, players: Mapping[int, Player]
+) -> dict[str, Array]:
     """Return everything needed to play on from here, as named arrays."""
     arrays = {f"life/{name}": array for name, array in state.state().items()}
     for i, player in players.items():

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import WEIGHTS
+from rookery.algorithms.base import WEIGHTS, Agent
 from rookery.protocol.arena import Arena
 from rookery.specs import Array
 
@@ -27,10 +26,10 @@ class Weights:
 class PublishedWeights:
     """The weights of all agents that act with some."""
 
-    def __init__(self, arena: Arena, members: Sequence[Member]) -> None:
-        acting = [member for member in members if member.algorithm is not None]
-        self._states = {m.plan.number: arena.states(m.id) for m in acting}
-        self._learning = {m.plan.number for m in acting if m.learns}
+    def __init__(self, arena: Arena, agents: Sequence[Agent]) -> None:
+        acting = [agent for agent in agents if not agent.is_scripted]
+        self._states = {m.number: arena.states(m.id) for m in acting}
+        self._learning = {m.number for m in acting if m.learns}
         self._taken: dict[int, int] = {}
 
     def exact(self, version: int) -> Weights:

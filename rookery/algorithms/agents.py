@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.base import WEIGHTS, AgentPlan, Algorithm, Learner
+from rookery.algorithms.base import WEIGHTS, Agent, Algorithm
 from rookery.algorithms.registry import find_algorithm
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
@@ -38,107 +37,77 @@ FREE = {
 """Settings in which agents of one group may differ: vectors, not shapes."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """One agent of a company."""
-
-    plan: AgentPlan
-    algorithm: Algorithm | None
-    """None if it is scripted."""
-    player: str | None
-    learns: bool
-
-    @property
-    def id(self) -> str:
-        """The agent's id."""
-        return self.plan.spec.id
-
-    @property
-    def on_policy(self) -> bool:
-        """Whether it learns from its newest round alone."""
-        return self.algorithm is not None and self.algorithm.rule.on_policy
-
-    @property
-    def hidden(self) -> int:
-        """How many numbers it carries from turn to turn: its hidden state."""
-        return (
-            0 if self.algorithm is None else self.algorithm.rule.hidden(self.plan.settings)
-        )
-
-
-def build_agents(config: Config, agents: Sequence[AgentSpec]) -> list[Member]:
+def build_agents(config: Config, specs: Sequence[AgentSpec]) -> list[Agent]:
     """Return every agent with its settings, in the game's order."""
-    config.check_agents([spec.id for spec in agents])
-    return [_member(config, i, spec) for i, spec in enumerate(agents)]
+    config.check_agents([spec.id for spec in specs])
+    return [_agent(config, i, spec) for i, spec in enumerate(specs)]
 
 
-def _member(config: Config, number: int, spec: AgentSpec) -> Member:
+def _agent(config: Config, number: int, spec: AgentSpec) -> Agent:
     chosen = config.agent(spec.id)
     if chosen.player is not None:
-        plan = AgentPlan(number, spec, chosen)
-        return Member(plan, None, chosen.player, learns=False)
+        return Agent(number, spec, chosen, player=chosen.player)
     algorithm = find_algorithm(chosen.algorithm)
     settings = _with_updates(chosen, config.rounds, algorithm)
-    plan = AgentPlan(number, spec, settings)
-    return Member(plan, algorithm, None, chosen.learning)
+    return Agent(number, spec, settings, algorithm, learns=chosen.learning)
 
 
 def _with_updates(settings: AgentConfig, rounds: int, algorithm: Algorithm) -> AgentConfig:
     """Return settings whose learning rate ends with the run, if nothing else was said."""
     if settings.rate.updates is not None:
         return settings
-    updates = max(1, rounds * algorithm.rule.updates(settings))
+    updates = max(1, rounds * algorithm.learner.updates(settings))
     rate = settings.rate.model_copy(update={"updates": updates})
     return settings.model_copy(update={"rate": rate})
 
 
-def learning_ids(members: Sequence[Member]) -> list[str]:
+def learning_ids(agents: Sequence[Agent]) -> list[str]:
     """Return the ids of the agents that learn."""
-    return [member.id for member in members if member.learns]
+    return [agent.id for agent in agents if agent.learns]
 
 
-def stack_key(plan: AgentPlan) -> tuple[object, ...]:
+def stack_key(agent: Agent) -> tuple[object, ...]:
     """Return what agents must have in common to be one computation."""
-    spec = plan.spec
-    shape = plan.settings.model_dump_json(exclude=FREE)  # type: ignore[arg-type]
+    spec = agent.spec
+    shape = agent.settings.model_dump_json(exclude=FREE)  # type: ignore[arg-type]
     return (tuple(spec.parts.items()), spec.num_actions, spec.masked, shape)
 
 
-def groups_of(members: Sequence[Member]) -> list[list[Member]]:
+def groups_of(agents: Sequence[Agent]) -> list[list[Agent]]:
     """Return members that go together, in the order of their numbers."""
-    found: defaultdict[object, list[Member]] = defaultdict(list)
-    for member in members:
-        if member.algorithm is None:
+    found: defaultdict[object, list[Agent]] = defaultdict(list)
+    for agent in agents:
+        if agent.algorithm is None:
             continue
-        alone = () if member.algorithm.stackable else (member.id,)
-        found[(*stack_key(member.plan), *alone)].append(member)
+        alone = () if agent.algorithm.stackable else (agent.id,)
+        found[(*stack_key(agent), *alone)].append(agent)
     return list(found.values())
 
 
-def check_agents(members: Sequence[Member], worlds: int = 1) -> None:
+def check_agents(agents: Sequence[Agent], worlds: int = 1) -> None:
     """Refuse a company in which nobody could ever learn what it is asked to."""
     problems = []
-    for member in members:
-        settings = member.plan.settings
-        if member.learns and (line := _too_small(member, worlds)):
-            problems.append(f"agent '{member.id}' would never learn: {line}")
-        if member.learns and member.algorithm is not None:
-            found = member.algorithm.rule.refusals(settings)
-            problems += [f"agent '{member.id}': {line}" for line in found]
+    for agent in agents:
+        settings = agent.settings
+        if agent.learns and (line := _too_small(agent, worlds)):
+            problems.append(f"agent '{agent.id}' would never learn: {line}")
+        if agent.learns:
+            found = agent.learner.refusals(settings)
+            problems += [f"agent '{agent.id}': {line}" for line in found]
     if problems:
         raise ConfigError(*problems)
 
 
-def _too_small(member: Member, worlds: int) -> str:
+def _too_small(agent: Agent, worlds: int) -> str:
     """Say why a replay never holds enough steps to start learning; '' if it may.
 
     In every world the newest `n_step` rows of a window open steps that are yet to close.
     """
-    settings, replay = member.plan.settings, member.plan.settings.replay
-    rule = member.algorithm.rule if member.algorithm is not None else Learner
-    n_step, needed = rule.n_step(settings), max(replay.warmup, settings.batch_size)
+    settings, replay = agent.settings, agent.settings.replay
+    learner = agent.learner
+    n_step, needed = learner.n_step(settings), max(replay.warmup, settings.batch_size)
     most = max(0, -(-replay.capacity // worlds) - n_step) * worlds
-    if rule.on_policy or most >= needed:
+    if learner.on_policy or most >= needed:
         return ""
     enough = (-(-needed // worlds) + n_step - 1) * worlds + 1
     return (
@@ -149,16 +118,15 @@ def _too_small(member: Member, worlds: int) -> str:
     )
 
 
-def weight_shapes(member: Member) -> dict[str, Any]:
+def weight_shapes(agent: Agent) -> dict[str, Any]:
     """Return what arrays an agent's weights are, by name and without padding."""
-    if member.algorithm is None:
+    if agent.is_scripted:
         return {}
-    shape, dtype = member.algorithm.rule.shapes(member.plan, 1, 1)[WEIGHTS]
-    named = member.algorithm.rule.named_weights(member.plan, np.zeros(shape, dtype))
+    shape, dtype = agent.learner.shapes(agent, 1, 1)[WEIGHTS]
+    named = agent.learner.named_weights(agent, np.zeros(shape, dtype))
     return shapes_of(named)
 
 
-def capacity_of(member: Member, turns_per_round: int, worlds: int) -> int:
+def capacity_of(agent: Agent, turns_per_round: int, worlds: int) -> int:
     """Return how many rows an agent learns from."""
-    rule = member.algorithm.rule if member.algorithm is not None else Learner
-    return rule.window_rows(member.plan.settings, worlds, turns_per_round)
+    return agent.learner.window_rows(agent.settings, worlds, turns_per_round)

@@ -39,19 +39,59 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
-class AgentPlan:
-    """One agent as its algorithm sees it."""
+class Agent:
+    """One agent of a run: what it observes, its settings, and what decides its actions.
+
+    It *learns*, or is *frozen* (acts with weights that do not change), or is *scripted*
+    (a player acts for it, and it has no algorithm).
+    """
 
     number: int
     spec: AgentSpec
     settings: AgentSettings
+    algorithm: Algorithm | None = None
+    """None if it is scripted."""
+    player: str | None = None
+    """The scripted player that acts for it."""
+    learns: bool = False
+
+    @property
+    def id(self) -> str:
+        """The agent's id."""
+        return self.spec.id
+
+    @property
+    def learner(self) -> type[Learner]:
+        """How it learns; for a scripted agent, the defaults of the base class."""
+        return Learner if self.algorithm is None else self.algorithm.learner
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a player acts for it, and it has neither network nor learner."""
+        return self.algorithm is None
+
+    @property
+    def policy(self) -> type[Policy]:
+        """How it acts; a scripted agent has none."""
+        assert self.algorithm is not None
+        return self.algorithm.policy
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether it learns from its newest round alone."""
+        return self.learner.on_policy
+
+    @property
+    def hidden(self) -> int:
+        """Size of its recurrent hidden state; 0 if it has none."""
+        return self.learner.hidden(self.settings)
 
 
-def seen_bytes(plan: AgentPlan) -> int:
+def seen_bytes(agent: Agent) -> int:
     """Return how much memory one observation takes, with all its frames."""
-    parts = plan.spec.parts.values()
+    parts = agent.spec.parts.values()
     row = sum(prod(part.shape) * part.dtype.itemsize for part in parts)
-    return plan.settings.frames * row
+    return agent.settings.frames * row
 
 
 @dataclass
@@ -89,8 +129,8 @@ class PolicyOutput:
 class Policy(ABC):
     """How a group acts."""
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.plans, self.seed = plans, seed
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.agents, self.seed = agents, seed
 
     @abstractmethod
     def begin_round(
@@ -112,14 +152,14 @@ class Learner(ABC):
     on_policy: ClassVar[bool] = False
     """Whether it learns only from the newest round."""
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.plans, self.seed = plans, seed
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.agents, self.seed = agents, seed
         self.beat: Callable[[], None] = lambda: None
         """A sign of life, to be given with every update: a round may take long."""
 
     @classmethod
     @abstractmethod
-    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
         """Return the arrays of an agent's state, by formula."""
 
     @classmethod
@@ -138,23 +178,23 @@ class Learner(ABC):
         return settings.updates_per_round
 
     @classmethod
-    def working_bytes(cls, plan: AgentPlan, worlds: int, turns: int) -> int:
+    def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
         """Return about how much memory of its own an agent's learning takes at its peak.
 
         What lies in shared memory is not counted, nor what a user's own code gets.
 
         Args:
-            plan: of the agent.
+            agent: whose learning it is.
             worlds: of the run.
             turns: of a round.
         """
         state = sum(
             prod(shape) * np.dtype(dtype).itemsize
-            for shape, dtype in cls.shapes(plan, 1, 1).values()
+            for shape, dtype in cls.shapes(agent, 1, 1).values()
         )
-        settings = plan.settings
+        settings = agent.settings
         steps = STEP_BYTES * cls.window_rows(settings, worlds, turns)
-        return STATE_COPIES * state + steps + 4 * settings.batch_size * seen_bytes(plan)
+        return STATE_COPIES * state + steps + 4 * settings.batch_size * seen_bytes(agent)
 
     @classmethod
     def window_rows(cls, settings: AgentSettings, worlds: int, turns: int) -> int:
@@ -162,7 +202,7 @@ class Learner(ABC):
         return settings.replay.capacity
 
     @abstractmethod
-    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+    def initial(self, agent: Agent) -> dict[str, Array]:
         """Return an agent's first state."""
 
     @abstractmethod
@@ -187,12 +227,12 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
         """Return the weights a policy takes, from named arrays without padding."""
 
     @classmethod
     @abstractmethod
-    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
         """Return weights by name, without padding."""
 
     def named(self, state: State) -> dict[str, Array]:
@@ -220,6 +260,6 @@ class Algorithm:
 
     name: str
     policy: type[Policy]
-    rule: type[Learner]
+    learner: type[Learner]
     stackable: bool = True
     """Whether agents can be one computation; a user's own never is."""

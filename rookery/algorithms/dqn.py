@@ -12,12 +12,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.nets.layers import Linear, linear, padded
-from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork, Weights
+from rookery.algorithms.q_learning import (
+    EpsilonGreedyPolicy,
+    QLearner,
+    ValueNetwork,
+    Weights,
+)
 from rookery.algorithms.value_based import Losses
 from rookery.config.agent import AgentSettings, ValueParts
 from rookery.replay.buffer import Batch
@@ -60,9 +65,9 @@ class DqnPolicy(EpsilonGreedyPolicy):
     network: DqnNetwork
     network_type: ClassVar[type[DqnNetwork]] = DqnNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = self.network_type(plans[0])
-        super().__init__(plans, seed, self.network)
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.network = self.network_type(agents[0])
+        super().__init__(agents, seed, self.network)
         self._inputs: Inputs | None = None
 
     def take(self, weights: dict[str, Tensor]) -> None:
@@ -72,7 +77,7 @@ class DqnPolicy(EpsilonGreedyPolicy):
     def values(self, seen: Sequence[Mapping[str, Array]], worlds: int) -> Array:
         """Return the values of actions."""
         if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
+            self._inputs = Inputs(self.network.features, len(self.agents), worlds)
         return self.read(self._inputs.fill(seen)).numpy()
 
     def read(self, inputs: Tensor) -> Tensor:
@@ -85,9 +90,9 @@ class DqnLearner(QLearner):
 
     network_type = DqnNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = DqnNetwork(plans[0])
-        super().__init__(plans, seed, self.network)
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.network = DqnNetwork(agents[0])
+        super().__init__(agents, seed, self.network)
 
     def losses(
         self,
@@ -113,7 +118,7 @@ class DqnLearner(QLearner):
                 short = losses.shortfalls(values, columns.actions, columns.legal)
                 targets = targets - self.gap * short
         found = self.network.chosen(weights, now, columns.actions)
-        threshold = self.plans[0].settings.dqn.threshold
+        threshold = self.agents[0].settings.dqn.threshold
         loss, errors = losses.huber(found, targets, threshold)
         return Losses((loss * importance).mean(dim=1), errors, found.detach())
 
@@ -121,7 +126,7 @@ class DqnLearner(QLearner):
         self, weights: Weights, every: Tensor, inputs: Tensor, legal: Tensor | None
     ) -> Tensor:
         """Return the best next actions, by the network or by the target's values."""
-        double = self.plans[0].settings.dqn.double
+        double = self.agents[0].settings.dqn.double
         likes = self.network.values(weights, inputs) if double else every
         return losses.masked(likes, legal).argmax(dim=2)
 

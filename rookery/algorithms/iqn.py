@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.iqn_acting import IqnPass, folded
@@ -28,10 +28,10 @@ class IqnPolicy(EpsilonGreedyPolicy):
 
     network: IqnNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = IqnNetwork(plans[0])
-        super().__init__(plans, seed, self.network)
-        self._fractions = midpoints(len(plans), plans[0].settings.iqn.acting_quantiles)
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.network = IqnNetwork(agents[0])
+        super().__init__(agents, seed, self.network)
+        self._fractions = midpoints(len(agents), agents[0].settings.iqn.acting_quantiles)
         self._pass: IqnPass | None = None
 
     def take(self, weights: dict[str, Tensor]) -> None:
@@ -43,7 +43,7 @@ class IqnPolicy(EpsilonGreedyPolicy):
         """Return means over quantiles."""
         if self._pass is None or self._pass.worlds != worlds:
             quantiles = self._fractions.shape[2]
-            self._pass = IqnPass(self.network, len(self.plans), worlds, quantiles)
+            self._pass = IqnPass(self.network, len(self.agents), worlds, quantiles)
         return self._pass.values(self._weights, self._embedded, seen)
 
 
@@ -52,13 +52,13 @@ class IqnLearner(QLearner):
 
     network_type = IqnNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        settings = plans[0].settings
-        self.network = IqnNetwork(plans[0])
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        settings = agents[0].settings
+        self.network = IqnNetwork(agents[0])
         self._quantiles = settings.network.quantiles
         fractions = (1 + self.ends_of(settings)) * settings.batch_size * self._quantiles
-        super().__init__(plans, seed, self.network, fractions)
-        self._fixed = midpoints(len(plans), settings.iqn.acting_quantiles)
+        super().__init__(agents, seed, self.network, fractions)
+        self._fixed = midpoints(len(agents), settings.iqn.acting_quantiles)
 
     def losses(
         self,
@@ -89,7 +89,7 @@ class IqnLearner(QLearner):
         hidden = self.network.read(weights, now)
         embedded = self.network.embed(weights, fractions)
         found = self.network.chosen(weights, hidden, embedded, columns.actions)
-        threshold = self.plans[0].settings.iqn.threshold
+        threshold = self.agents[0].settings.iqn.threshold
         loss = losses.quantile_huber(found, targets, fractions, threshold, shares)
         found = found.detach()
         errors = losses.mean_errors(found, targets, shares)
@@ -118,7 +118,7 @@ class IqnLearner(QLearner):
         """Return the target's quantiles of the best next actions, and these actions."""
         hidden = self.network.read(target, inputs)
         every = self.network.values(target, hidden, self.network.embed(target, fractions))
-        if self.plans[0].settings.iqn.double:
+        if self.agents[0].settings.iqn.double:
             means = self._means(weights, inputs)
         else:
             means = every.mean(dim=2)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.nets.layers import Linear, linear, padded
 from rookery.algorithms.q_learning import ValueNetwork, Weights
 from rookery.config.agent import AgentSettings, ValueParts
@@ -21,8 +21,8 @@ COSINES = 64
 class IqnNetwork(ValueNetwork):
     """The layers of one kind of agent, for any number of them."""
 
-    def __init__(self, plan: AgentPlan) -> None:
-        super().__init__(plan)
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent)
         self.sees_flags = self.encoder.sees_flags
         self._multiples = torch.arange(COSINES, dtype=torch.float32) * torch.pi
 

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from rookery.algorithms.base import (
     LEFT_OUT,
-    AgentPlan,
+    Agent,
     Algorithm,
-    Metrics,
     Learner,
+    Metrics,
     Shapes,
     State,
     seen_bytes,
@@ -49,17 +49,17 @@ class PpoLearner(Learner):
     judges_each_pass: ClassVar[bool] = False
     """Whether steps are judged anew, by what was learned meanwhile, for every pass."""
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        self.network = self.network_type(plans[0])
-        self.group = Group(plans, self.network.parameters)
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        super().__init__(agents, seed)
+        self.network = self.network_type(agents[0])
+        self.group = Group(agents, self.network.parameters)
         self.stream = Stream(seed, Purpose.LEARNER)
-        self.agents = np.array([plan.number for plan in plans])
+        self.agent_numbers = np.array([agent.number for agent in agents])
 
     @classmethod
-    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
         """Return weights, moments and counters."""
-        return Group.shapes(cls.network_type(plan).parameters.size)
+        return Group.shapes(cls.network_type(agent).parameters.size)
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
@@ -83,19 +83,19 @@ class PpoLearner(Learner):
         return max(2 * turns, LEAST_TURNS) * worlds
 
     @classmethod
-    def working_bytes(cls, plan: AgentPlan, worlds: int, turns: int) -> int:
+    def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
         """Return about how much memory learning takes: a round, and a pass over it."""
-        network, places = cls.network_type(plan), turns * worlds
+        network, places = cls.network_type(agent), turns * worlds
         features, part = (
             network.features.padded,
-            -(-places // cls.parts(plan.settings).minibatches),
+            -(-places // cls.parts(agent.settings).minibatches),
         )
         laid = 4 * (2 * places + part) * features + places * (
-            2 * seen_bytes(plan) + FOUND_BYTES
+            2 * seen_bytes(agent) + FOUND_BYTES
         )
         # Once over all of it, which takes half as much without gradients.
         passed = 4 * max(places // 2, part) * network.numbers
-        return super().working_bytes(plan, worlds, turns) + laid + passed
+        return super().working_bytes(agent, worlds, turns) + laid + passed
 
     @staticmethod
     def parts(settings: AgentSettings) -> ActorCriticParts:
@@ -103,19 +103,19 @@ class PpoLearner(Learner):
         return settings.ppo
 
     @classmethod
-    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
         """Return the weights a policy takes."""
-        return cls.network_type(plan).parameters.flat(named)
+        return cls.network_type(agent).parameters.flat(named)
 
     @classmethod
-    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
         """Return weights by name, without padding."""
-        return cls.network_type(plan).parameters.real(flat)
+        return cls.network_type(agent).parameters.real(flat)
 
-    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+    def initial(self, agent: Agent) -> dict[str, Array]:
         """Return an agent's first state."""
         stream = Stream(self.seed, Purpose.INITIAL)
-        return Group.initial(self.network.parameters.initial(stream, plan.number))
+        return Group.initial(self.network.parameters.initial(stream, agent.number))
 
     def load(self, states: Sequence[State]) -> None:
         """Take the group's states."""
@@ -158,7 +158,7 @@ class PpoLearner(Learner):
         self, readers: Sequence[ReplayReader], steps: Sequence[Array], places: int
     ) -> Experience:
         """Lay out the steps of a round, judged by the state it starts from."""
-        experience = Experience.empty(self.network.features, self.plans, places)
+        experience = Experience.empty(self.network.features, self.agents, places)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             batch = reader.batch(found)
             experience.lay(i, self.network.features, reader, found, batch)
@@ -176,7 +176,7 @@ class PpoLearner(Learner):
         """Give steps their advantages and value targets, by the state there is now."""
         values, after = self.values(experience, readers, steps)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
-            gae = self.plans[i].settings.ppo.gae
+            gae = self.agents[i].settings.ppo.gae
             experience.value(i, reader, found, values[i].numpy(), after[i].numpy(), gae)
 
     def values(
@@ -199,13 +199,13 @@ class PpoLearner(Learner):
         number: int,
     ) -> Iterator[Minibatch]:
         """Share out the steps of a round by chance, a few times over."""
-        settings = self.parts(self.plans[0].settings)
+        settings = self.parts(self.agents[0].settings)
         places = experience.actions.shape[1]
         size = -(-places // settings.minibatches)
         for one in range(settings.passes):
             if one and self.judges_each_pass:
                 self.judge(experience, readers, steps)
-            drawn = self.stream.bits((self.agents, number, one), 0, places)
+            drawn = self.stream.bits((self.agent_numbers, number, one), 0, places)
             shuffled = np.pad(
                 order(drawn), ((0, 0), (0, size * settings.minibatches - places))
             )
@@ -229,10 +229,12 @@ class PpoLearner(Learner):
     def policy_loss(self, logs: Tensor, part: Minibatch) -> Tensor:
         """Return the loss of each step from the logarithms of what was done, now."""
         ratio = (logs - part.old_logs).exp()
-        return losses.clipped_ratio(ratio, part.advantages, self.plans[0].settings.ppo.clip)
+        return losses.clipped_ratio(
+            ratio, part.advantages, self.agents[0].settings.ppo.clip
+        )
 
     def _losses(self, part: Minibatch) -> Losses:
-        settings = self.parts(self.plans[0].settings)
+        settings = self.parts(self.agents[0].settings)
         logits, values = self.outputs(part)
         logs = torch.log_softmax(losses.masked(logits, part.legal), dim=2)
         share = part.weights / part.weights.sum(dim=1, keepdim=True).clamp(min=1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy
+from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.exploration import draw, log
 from rookery.algorithms.common.group import Inputs
@@ -21,12 +21,12 @@ from rookery.specs import Array
 class PpoNetwork:
     """Reads an observation; gives logits of actions and a value."""
 
-    def __init__(self, plan: AgentPlan) -> None:
-        network, frames = plan.settings.network, plan.settings.frames
+    def __init__(self, agent: Agent) -> None:
+        network, frames = agent.settings.network, agent.settings.frames
         self.encoder = Encoder(
-            plan.spec, frames, network.width, network.depth, network.channels, torch.tanh_
+            agent.spec, frames, network.width, network.depth, network.channels, torch.tanh_
         )
-        self.features, self.actions = self.encoder.features, plan.spec.num_actions
+        self.features, self.actions = self.encoder.features, agent.spec.num_actions
         self.parameters = Parameters(
             [
                 *self.encoder.layers,
@@ -57,9 +57,9 @@ class PpoPolicy(Policy):
 
     network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        self.network = self.network_type(plans[0])
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        super().__init__(agents, seed)
+        self.network = self.network_type(agents[0])
         self._inputs: Inputs | None = None
 
     def begin_round(
@@ -77,7 +77,7 @@ class PpoPolicy(Policy):
         """Draw by the cumulative probabilities; greedy where exploration is 0."""
         worlds = moment.draws.shape[1]
         if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.plans), worlds)
+            self._inputs = Inputs(self.network.features, len(self.agents), worlds)
         logits, values = self.outputs(self._inputs.fill(moment.seen))
         legal = _stacked_legal(moment.legal, logits.shape)
         probabilities = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()

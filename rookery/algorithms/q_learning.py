@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy
+from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Given, Place, Places
 from rookery.algorithms.common.exploration import explore, temperatures_of
@@ -36,11 +36,11 @@ Weights = Mapping[str, Tensor]
 class ValueNetwork(ABC):
     """The layers of one kind of agent, for any number of them."""
 
-    def __init__(self, plan: AgentPlan) -> None:
-        settings, parts = plan.settings, self.parts(plan.settings)
+    def __init__(self, agent: Agent) -> None:
+        settings, parts = agent.settings, self.parts(agent.settings)
         network = settings.network
         self.encoder = Encoder(
-            plan.spec,
+            agent.spec,
             settings.frames,
             network.width,
             network.depth,
@@ -48,7 +48,7 @@ class ValueNetwork(ABC):
             torch.relu_,
         )
         self.features = self.encoder.features
-        self.actions, self.width = plan.spec.num_actions, network.width
+        self.actions, self.width = agent.spec.num_actions, network.width
         self.dueling = parts.dueling
         outputs = self.actions + (1 if self.dueling else 0)
         last = Linear("values", self.width, outputs, parts.noisy)
@@ -108,13 +108,11 @@ class EpsilonGreedyPolicy(Policy):
 
     network: ValueNetwork
 
-    def __init__(
-        self, plans: Sequence[AgentPlan], seed: int, network: ValueNetwork
-    ) -> None:
-        super().__init__(plans, seed)
+    def __init__(self, agents: Sequence[Agent], seed: int, network: ValueNetwork) -> None:
+        super().__init__(agents, seed)
         self._noise = Stream(seed, Purpose.NOISE)
-        self._agents = np.array([plan.number for plan in plans])
-        self._stacked = np.zeros((len(plans), network.parameters.size), np.float32)
+        self._agents = np.array([agent.number for agent in agents])
+        self._stacked = np.zeros((len(agents), network.parameters.size), np.float32)
 
     @torch.no_grad()
     def begin_round(
@@ -140,7 +138,7 @@ class EpsilonGreedyPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         worlds = moment.draws.shape[1]
         values = self.values(moment.seen, worlds)
-        temperatures = temperatures_of(self.plans, moment.exploration)
+        temperatures = temperatures_of(self.agents, moment.exploration)
         done = explore(values, moment, temperatures)
         expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
         return PolicyOutput(done.actions, done.probabilities, expected, done.entropies)
@@ -152,25 +150,25 @@ class QLearner(ValueBasedLearner):
     network_type: ClassVar[type[ValueNetwork]]
 
     def __init__(
-        self, plans: Sequence[AgentPlan], seed: int, network: ValueNetwork, draws: int = 0
+        self, agents: Sequence[Agent], seed: int, network: ValueNetwork, draws: int = 0
     ) -> None:
-        super().__init__(plans, seed, network.parameters, draws)
+        super().__init__(agents, seed, network.parameters, draws)
         self._noisy_layers = network.noisy_layers
         self._noise = Stream(seed, Purpose.LEARNER_NOISE)
         self._noises: dict[int, list[dict[str, Noise]]] = {}
-        settings = plans[0].settings
+        settings = agents[0].settings
         self._retrace = network.parts(settings).retrace
         self.gap = network.parts(settings).gap
         self.ends = self.ends_of(settings)
         self._now, self._next = (
-            Inputs(network.features, len(plans), self.batch_size * ends)
+            Inputs(network.features, len(agents), self.batch_size * ends)
             for ends in (1, self.ends)
         )
 
     @classmethod
-    def parameters(cls, plan: AgentPlan) -> Parameters:
+    def parameters(cls, agent: Agent) -> Parameters:
         """Return where an agent's parameters lie."""
-        return cls.network_type(plan).parameters
+        return cls.network_type(agent).parameters
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
@@ -180,12 +178,12 @@ class QLearner(ValueBasedLearner):
         return epsilon(settings.epsilon, steps)
 
     @classmethod
-    def working_bytes(cls, plan: AgentPlan, worlds: int, turns: int) -> int:
+    def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
         """Return about how much memory learning takes: a batch, and where it led."""
-        network = cls.network_type(plan)
-        numbers = network.features.padded + network.numbers(plan.settings)
-        rows = cls.rows_at_once(plan.settings)
-        return super().working_bytes(plan, worlds, turns) + 4 * rows * numbers
+        network = cls.network_type(agent)
+        numbers = network.features.padded + network.numbers(agent.settings)
+        rows = cls.rows_at_once(agent.settings)
+        return super().working_bytes(agent, worlds, turns) + 4 * rows * numbers
 
     @classmethod
     def rows_at_once(cls, settings: AgentSettings) -> int:
@@ -214,7 +212,7 @@ class QLearner(ValueBasedLearner):
         if self._retrace is None:
             return super().lay_out(batches, passes)
         factors = [spread.factor for spread in self.group.spreads]
-        return lay_out_paths(batches, passes, self.plans[0], factors)
+        return lay_out_paths(batches, passes, self.agents[0], factors)
 
     def shares(self, columns: Columns, best: Tensor) -> Tensor | None:
         """Return what ends count for, (agents, batch, ends); None if there is but one.
@@ -237,16 +235,13 @@ class QLearner(ValueBasedLearner):
 
     def draw_ahead(self, passes: range, places: Places) -> None:
         """Draw noise: of each pass for the weights, and for the target."""
-        layers, agents = self._noisy_layers, len(self.plans)
+        layers, count = self._noisy_layers, len(self.agents)
         if not layers:
             return
         drawn = [noise_for(layers, self._noise, places, i * len(layers)) for i in (0, 1)]
         self._noises = {
             one: [
-                {
-                    name: noise.part(k * agents, (k + 1) * agents)
-                    for name, noise in of.items()
-                }
+                {name: noise.part(k * count, (k + 1) * count) for name, noise in of.items()}
                 for of in drawn
             ]
             for k, one in enumerate(passes)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm, PolicyOutput, Metrics, PolicyInput
+from rookery.algorithms.base import Agent, Algorithm, Metrics, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Given, Place
 from rookery.algorithms.common.group import Inputs
@@ -35,9 +35,9 @@ LARGEST = 0.9
 class RecurrentDqnNetwork(DqnNetwork):
     """Reads an observation; carries something on; one more layer, and values."""
 
-    def __init__(self, plan: AgentPlan) -> None:
-        self.gru = Gru(plan.settings.network.width, plan.settings.recurrent.width)
-        super().__init__(plan)
+    def __init__(self, agent: Agent) -> None:
+        self.gru = Gru(agent.settings.network.width, agent.settings.recurrent.width)
+        super().__init__(agent)
 
     def layers_between(self, noisy: bool) -> list[Linear]:
         """Return what carries on, and the hidden layer after it."""
@@ -106,14 +106,14 @@ class RecurrentDqnLearner(QLearner):
 
     network_type = RecurrentDqnNetwork
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self.network = RecurrentDqnNetwork(plans[0])
-        super().__init__(plans, seed, self.network)
-        self._length = plans[0].settings.recurrent.sequence
-        self._burn_in = plans[0].settings.recurrent.burn_in
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.network = RecurrentDqnNetwork(agents[0])
+        super().__init__(agents, seed, self.network)
+        self._length = agents[0].settings.recurrent.sequence
+        self._burn_in = agents[0].settings.recurrent.burn_in
         self._at_once = max(1, self._at_once // self._length)
         rows = self.batch_size * self._length
-        self._rows = Inputs(self.network.features, len(plans), rows)
+        self._rows = Inputs(self.network.features, len(agents), rows)
         self._timelines: list[Timeline] = []
 
     @classmethod
@@ -163,12 +163,14 @@ class RecurrentDqnLearner(QLearner):
 
     def _columns(self, batches: Sequence[Batch | None]) -> SequenceColumns:
         """Lay sequences side by side; where there are none, nothing is learned."""
-        plan, shape = self.plans[0], (len(batches), self.batch_size, self._length)
+        agent, shape = self.agents[0], (len(batches), self.batch_size, self._length)
         numbers = np.zeros((4, *shape), np.float32)
         returns, discounts, keep, trained = numbers
         actions, closes = np.zeros((2, *shape), np.int64)
-        hidden = np.zeros((*shape[:2], self.hidden(plan.settings)), np.float32)
-        legal = np.ones((*shape, plan.spec.num_actions), bool) if plan.spec.masked else None
+        hidden = np.zeros((*shape[:2], self.hidden(agent.settings)), np.float32)
+        legal = (
+            np.ones((*shape, agent.spec.num_actions), bool) if agent.spec.masked else None
+        )
         for i, batch in enumerate(batches):
             if batch is None:
                 continue
@@ -209,7 +211,7 @@ class RecurrentDqnLearner(QLearner):
         every = self.network.unroll(weights, *given)
         with torch.no_grad():
             after = self.network.unroll(target, *given)
-            double = self.plans[0].settings.dqn.double
+            double = self.agents[0].settings.dqn.double
             likes = losses.masked(every if double else after, columns.legal)
             best = losses.pick(after, likes.argmax(dim=3)).gather(2, columns.closes)
             targets = columns.returns + columns.discounts * best
@@ -217,7 +219,7 @@ class RecurrentDqnLearner(QLearner):
                 short = losses.shortfalls(after, columns.actions, columns.legal)
                 targets = targets - self.gap * short
         found = losses.pick(every, columns.actions)
-        threshold = self.plans[0].settings.dqn.threshold
+        threshold = self.agents[0].settings.dqn.threshold
         loss, errors = losses.huber(found, targets, threshold)
         return _over_sequences(loss, errors, found.detach(), columns.trained, importance)
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm, PolicyOutput, PolicyInput
+from rookery.algorithms.base import Agent, Algorithm, PolicyInput, PolicyOutput
 from rookery.algorithms.common.rollout import Experience, Minibatch
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.nets.layers import Linear, Parameters
@@ -30,9 +30,9 @@ from rookery.specs import Array
 class RecurrentPpoNetwork(PpoNetwork):
     """Reads an observation; carries something on; gives logits and a value."""
 
-    def __init__(self, plan: AgentPlan) -> None:
-        super().__init__(plan)
-        self.gru = Gru(plan.settings.network.width, plan.settings.recurrent.width)
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent)
+        self.gru = Gru(agent.settings.network.width, agent.settings.recurrent.width)
         heads = [
             Linear("choose", self.gru.width, self.actions),
             Linear("value", self.gru.width, 1),
@@ -106,7 +106,7 @@ class RecurrentPpoLearner(PpoLearner):
         steps: Sequence[Array],
     ) -> tuple[Tensor, Tensor]:
         """Return values where steps opened and closed, by the hidden states of then."""
-        shape = (*experience.actions.shape, self.hidden(self.plans[0].settings))
+        shape = (*experience.actions.shape, self.hidden(self.agents[0].settings))
         before, after = np.zeros((2, *shape), np.float32)
         for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
             turns, worlds = reader.opening(found)
@@ -128,7 +128,10 @@ class RecurrentPpoLearner(PpoLearner):
         number: int,
     ) -> Iterator[Minibatch]:
         """Share out the sequences of a round by chance, a few times over."""
-        length, settings = self.plans[0].settings.recurrent.sequence, self.plans[0].settings
+        length, settings = (
+            self.agents[0].settings.recurrent.sequence,
+            self.agents[0].settings,
+        )
         turns = experience.actions.shape[1] // readers[0].worlds
         chains = [
             Chain.cut(reader, found, turns, length)
@@ -138,7 +141,7 @@ class RecurrentPpoLearner(PpoLearner):
         sequences = chain.places.shape[1]
         size = -(-sequences // settings.ppo.minibatches)
         for one in range(settings.ppo.passes):
-            drawn = self.stream.bits((self.agents, number, one), 0, sequences)
+            drawn = self.stream.bits((self.agent_numbers, number, one), 0, sequences)
             shuffled = order(drawn)
             spare = size * settings.ppo.minibatches - sequences
             shuffled = np.pad(shuffled, ((0, 0), (0, spare)), constant_values=-1)
@@ -153,16 +156,16 @@ class RecurrentPpoLearner(PpoLearner):
 
 def _minibatch(experience: Experience, chain: Chain, chosen: Array) -> SequenceMinibatch:
     """Return some sequences, (agents, n) by number; those below 0 weigh nothing."""
-    agents = np.arange(len(chosen))[:, None]
-    places = chain.places[agents, chosen]
+    index = np.arange(len(chosen))[:, None]
+    places = chain.places[index, chosen]
     spare = (places < 0) | (chosen < 0)[:, :, None]
     part = experience.part(
         np.where(spare, 0, places).reshape(len(chosen), -1), spare.reshape(len(chosen), -1)
     )
-    keep = ~chain.starts[agents, chosen]
+    keep = ~chain.starts[index, chosen]
     return SequenceMinibatch(
         **vars(part),
-        hidden=torch.from_numpy(chain.hidden[agents, chosen]),
+        hidden=torch.from_numpy(chain.hidden[index, chosen]),
         keep=torch.from_numpy(keep.astype(np.float32)),
     )
 

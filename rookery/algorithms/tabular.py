@@ -15,13 +15,13 @@ import numpy as np
 
 from rookery.algorithms.base import (
     WEIGHTS,
-    AgentPlan,
+    Agent,
     Algorithm,
-    PolicyOutput,
-    Metrics,
-    PolicyInput,
-    Policy,
     Learner,
+    Metrics,
+    Policy,
+    PolicyInput,
+    PolicyOutput,
     Shapes,
     State,
 )
@@ -37,16 +37,16 @@ from rookery.specs import Array
 COLUMNS = ("taken", "seen", "values")
 
 
-def line_of(plan: AgentPlan) -> np.dtype[Any]:
+def line_of(agent: Agent) -> np.dtype[Any]:
     """Return what a line holds: an observation as bytes, and values of its actions."""
-    parts = plan.spec.parts.values()
+    parts = agent.spec.parts.values()
     size = sum(prod(part.shape) * part.dtype.itemsize for part in parts)
-    seen = (np.uint8, (plan.settings.frames * size,))
+    seen = (np.uint8, (agent.settings.frames * size,))
     return np.dtype(
         [
             ("taken", np.bool_),
             ("seen", *seen),
-            ("values", np.float64, plan.spec.num_actions),
+            ("values", np.float64, agent.spec.num_actions),
         ]
     )
 
@@ -54,21 +54,21 @@ def line_of(plan: AgentPlan) -> np.dtype[Any]:
 class QTable:
     """The values of one agent, by what it sees."""
 
-    def __init__(self, plan: AgentPlan, lines: Array) -> None:
-        self._plan, self.lines = plan, lines.copy()
+    def __init__(self, agent: Agent, lines: Array) -> None:
+        self._agent, self.lines = agent, lines.copy()
         self.values = self.lines["values"]
         self._places = {
             self.lines["seen"][i].tobytes(): i
             for i in np.flatnonzero(self.lines["taken"]).tolist()
         }
-        self._nothing = np.zeros(plan.spec.num_actions)
+        self._nothing = np.zeros(agent.spec.num_actions)
 
     def __len__(self) -> int:
         return len(self._places)
 
     def keys(self, seen: Mapping[str, Array]) -> list[bytes]:
         """Return observations (n, frames, *shape) as bytes, all parts one after another."""
-        parts = [np.ascontiguousarray(seen[name]) for name in self._plan.spec.parts]
+        parts = [np.ascontiguousarray(seen[name]) for name in self._agent.spec.parts]
         count = len(parts[0])
         flat = [part.reshape(count, -1).view(np.uint8) for part in parts]
         return [line.tobytes() for line in np.concatenate(flat, axis=1)]
@@ -83,7 +83,7 @@ class QTable:
         place = self._places.setdefault(key, len(self._places))
         if place == len(self.lines):
             raise ConfigError(
-                f"agent '{self._plan.spec.id}' has met more than {place} different "
+                f"agent '{self._agent.spec.id}' has met more than {place} different "
                 "observations: a table is for small games; raise tabular.entries, lower "
                 "frames, or choose algorithm=dqn."
             )
@@ -100,34 +100,34 @@ class TabularPolicy(Policy):
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
         """Take the table to act with."""
-        self._table = QTable(self.plans[0], weights[0])
+        self._table = QTable(self.agents[0], weights[0])
 
     def act(self, moment: PolicyInput) -> PolicyOutput:
         """Choose the best action, or by chance a random one."""
         keys = self._table.keys(moment.seen[0])
         values = np.stack([self._table.look(k) for k in keys])
-        return choose_by_values(values, moment, self.plans)
+        return choose_by_values(values, moment, self.agents)
 
 
 class TabularLearner(Learner):
     """Moves one value after the other towards what followed, by drawn steps."""
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        (self._plan,) = plans
-        if self._plan.settings.replay.kind != "uniform":
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        super().__init__(agents, seed)
+        (self._agent,) = agents
+        if self._agent.settings.replay.kind != "uniform":
             raise ConfigError(
-                f"agent '{self._plan.spec.id}': tabular Q-learning draws its steps "
+                f"agent '{self._agent.spec.id}': tabular Q-learning draws its steps "
                 "evenly: leave replay.kind at uniform."
             )
         self._stream = Stream(seed, Purpose.LEARNER)
-        self._spread = RewardSpread(self._plan.settings.reward)
+        self._spread = RewardSpread(self._agent.settings.reward)
 
     @classmethod
-    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
         """Return the table, and what counts and rewards need."""
         return {
-            WEIGHTS: ((plan.settings.tabular.entries,), line_of(plan)),
+            WEIGHTS: ((agent.settings.tabular.entries,), line_of(agent)),
             "counters": ((2,), np.int64),
             "reward_spread": ((3,), np.float64),
         }
@@ -137,15 +137,15 @@ class TabularLearner(Learner):
         """Return 1: further ahead, what follows would not be the best that could."""
         return 1
 
-    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+    def initial(self, agent: Agent) -> dict[str, Array]:
         """Return an empty table."""
-        shapes = self.shapes(plan, 1, 1)
+        shapes = self.shapes(agent, 1, 1)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
 
     def load(self, states: Sequence[State]) -> None:
         """Take the agent's state."""
         (state,) = states
-        self._table = QTable(self._plan, state[WEIGHTS])
+        self._table = QTable(self._agent, state[WEIGHTS])
         self._counters = np.array(state["counters"])
         self._spread.load(state["reward_spread"])
 
@@ -160,7 +160,7 @@ class TabularLearner(Learner):
         """Make the updates of a round; NaN anywhere stops the agent where it was."""
         (reader,) = readers
         self._spread.take_in(reader, first)
-        settings = self._plan.settings
+        settings = self._agent.settings
         enough = len(reader.usable) >= max(settings.replay.warmup, settings.batch_size)
         updates = settings.updates_per_round if enough else 0
         metrics: Metrics = {"updates": 0, "usable_steps": len(reader.usable)}
@@ -171,9 +171,9 @@ class TabularLearner(Learner):
         return [metrics]
 
     def _updates(self, reader: ReplayReader, number: int, updates: int) -> Metrics:
-        table = QTable(self._plan, self._table.lines)
-        places = (self._plan.number, number, np.arange(updates))
-        drawn = self._stream.uniform(places, 0, self._plan.settings.batch_size)
+        table = QTable(self._agent, self._table.lines)
+        places = (self._agent.number, number, np.arange(updates))
+        drawn = self._stream.uniform(places, 0, self._agent.settings.batch_size)
         batch = reader.batch(reader.draw(drawn.ravel()))
         errors, values = self._learn_steps(table, batch)
         if not np.isfinite(errors).all():
@@ -190,7 +190,7 @@ class TabularLearner(Learner):
 
     def _learn_steps(self, table: QTable, batch: Batch) -> tuple[list[float], list[float]]:
         """Let every step move its value; return how wrong each was, and what it said."""
-        rate, factor = self._plan.settings.tabular.rate, self._spread.factor
+        rate, factor = self._agent.settings.tabular.rate, self._spread.factor
         now, after = table.keys(batch.seen), table.keys(batch.next_seen)
         returns, discounts = (batch.returns * factor).tolist(), batch.discounts.tolist()
         errors, values = [], []
@@ -210,9 +210,9 @@ class TabularLearner(Learner):
     # By name.
 
     @classmethod
-    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
         """Return the table from its columns."""
-        lines = np.zeros(plan.settings.tabular.entries, line_of(plan))
+        lines = np.zeros(agent.settings.tabular.entries, line_of(agent))
         for name in COLUMNS:
             expected = lines[name].shape
             found = named[name].shape if name in named else (0,)
@@ -225,7 +225,7 @@ class TabularLearner(Learner):
         return lines
 
     @classmethod
-    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
         """Return the columns of the table, whole: of a shape that stays."""
         return {name: np.ascontiguousarray(flat[name]) for name in COLUMNS}
 
@@ -238,7 +238,7 @@ class TabularLearner(Learner):
 
     def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return a state from what `named` gave."""
-        lines = np.zeros(self._plan.settings.tabular.entries, line_of(self._plan))
+        lines = np.zeros(self._agent.settings.tabular.entries, line_of(self._agent))
         for name in lines.dtype.names or ():
             lines[name] = arrays[f"{WEIGHTS}.{name}"]
         rest = {k: a for k, a in arrays.items() if not k.startswith(f"{WEIGHTS}.")}

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Metrics, Learner, Shapes, State
+from rookery.algorithms.base import Agent, Learner, Metrics, Shapes, State
 from rookery.algorithms.common.batches import (
     Columns,
     Given,
@@ -52,35 +52,35 @@ class ValueBasedLearner(Learner):
     """Learns from batches of steps that are drawn from all that is remembered."""
 
     def __init__(
-        self, plans: Sequence[AgentPlan], seed: int, parameters: Parameters, draws: int
+        self, agents: Sequence[Agent], seed: int, parameters: Parameters, draws: int
     ) -> None:
-        super().__init__(plans, seed)
-        self.group = Group(plans, parameters)
-        settings = plans[0].settings
+        super().__init__(agents, seed)
+        self.group = Group(agents, parameters)
+        settings = agents[0].settings
         self.batch_size, self._repeats = settings.batch_size, settings.gradient.accumulate
         self._prioritised = settings.replay.kind == "prioritised"
         self._count = self.batch_size + draws
-        self._at_once = max(1, passes_at_once(plans, self._count) // self._repeats)
+        self._at_once = max(1, passes_at_once(agents, self._count) // self._repeats)
         self._stream = Stream(seed, Purpose.LEARNER)
-        self._agents = np.array([plan.number for plan in plans])
-        self._even = torch.ones(len(plans), self.batch_size)
-        self._priorities: list[Priorities | None] = [None] * len(plans)
+        self._agents = np.array([agent.number for agent in agents])
+        self._even = torch.ones(len(agents), self.batch_size)
+        self._priorities: list[Priorities | None] = [None] * len(agents)
         self._leaves: list[tuple[Array, float]] = []
 
     @staticmethod
     @abstractmethod
-    def parameters(plan: AgentPlan) -> Parameters:
+    def parameters(agent: Agent) -> Parameters:
         """Return where an agent's parameters lie."""
 
     @classmethod
-    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
         """Return the weights a policy takes."""
-        return cls.parameters(plan).flat(named)
+        return cls.parameters(agent).flat(named)
 
     @classmethod
-    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
         """Return weights by name, without padding."""
-        return cls.parameters(plan).real(flat)
+        return cls.parameters(agent).real(flat)
 
     @abstractmethod
     def losses(
@@ -99,18 +99,18 @@ class ValueBasedLearner(Learner):
     # The state.
 
     @classmethod
-    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
         """Return weights, target, moments, counters, and what draws and rewards need."""
-        found = Group.shapes(cls.parameters(plan).size)
-        if plan.settings.replay.kind == "prioritised":
+        found = Group.shapes(cls.parameters(agent).size)
+        if agent.settings.replay.kind == "prioritised":
             found["priorities"] = ((slots * worlds,), np.float64)
             found["largest_priority"] = ((1,), np.float64)
         return found
 
-    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+    def initial(self, agent: Agent) -> dict[str, Array]:
         """Return an agent's first state; priorities start at nothing."""
         stream = Stream(self.seed, Purpose.INITIAL)
-        state = Group.initial(self.group.parameters.initial(stream, plan.number))
+        state = Group.initial(self.group.parameters.initial(stream, agent.number))
         if self._prioritised:
             state |= {"priorities": np.zeros(1), "largest_priority": np.ones(1)}
         return state
@@ -197,18 +197,18 @@ class ValueBasedLearner(Learner):
     def lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
         """Return what passes are given, from the steps of all of them."""
         factors = [spread.factor for spread in self.group.spreads]
-        return lay_out(batches, passes, self.plans[0], factors)
+        return lay_out(batches, passes, self.agents[0], factors)
 
     def _take_in_priorities(self, i: int, reader: ReplayReader, first: int) -> None:
         kept = self._priorities[i]
         if kept is None:
-            kept = self._priorities[i] = Priorities(self.plans[i].settings.replay, reader)
+            kept = self._priorities[i] = Priorities(self.agents[i].settings.replay, reader)
             kept.load(*self._leaves[i])
         kept.take_in(reader.closed_since(first))
 
     def _updates(self, i: int, reader: ReplayReader) -> int:
         """Return how many updates an agent makes: none before it has seen enough."""
-        settings = self.plans[i].settings
+        settings = self.agents[i].settings
         enough = max(settings.replay.warmup, settings.batch_size)
         return settings.updates_per_round if len(reader.usable) >= enough else 0
 

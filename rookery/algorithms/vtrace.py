@@ -65,7 +65,7 @@ class VtraceLearner(PpoLearner):
                 values[i, some].numpy(),
                 after[i, some].numpy(),
                 ratios[i, some],
-                self.plans[0].settings.vtrace,
+                self.agents[0].settings.vtrace,
             )
             experience.targets[i, some] = targets
             experience.advantages[i, some] = advantages
@@ -73,7 +73,7 @@ class VtraceLearner(PpoLearner):
     def policy_loss(self, logs: Tensor, part: Minibatch) -> Tensor:
         """Return the policy gradient's loss of each step, weighed by what it is now."""
         ratio = (logs.detach() - part.old_logs).exp()
-        weight = ratio.clamp(max=self.plans[0].settings.vtrace.rho_bar)
+        weight = ratio.clamp(max=self.agents[0].settings.vtrace.rho_bar)
         return -weight * part.advantages * logs
 
 

@@ -2,7 +2,7 @@
 
 Collecting is acting, stepping the game and storing; nobody learns. The plain loop plays
 one world, and each agent acts by itself. Ours plays whole rounds with the blocks of a
-real run: rows are sealed and hashed, episodes counted, a snapshot left at every border.
+real run: rows are sealed and hashed, episodes counted, a snapshot left at every boundary.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Rounds:
     def _stacking_seconds(self, times: int = 50) -> float:
         """Return how long it takes to stack what everybody sees in one turn."""
         arena = self._training.arena
-        rows = [arena.rows(member.id) for member in self._training.members]
+        rows = [arena.rows(agent.id) for agent in self._training.agents]
         worlds = np.arange(self._worlds)
         turns = np.full(self._worlds, self._actor_process.actor.state.turn - 1)
         started = time.perf_counter()
@@ -183,7 +183,7 @@ class Rounds:
 def first_stage(training: Training) -> tuple[ActorProcess, Weights]:
     """Return the actor's part of a run, and the weights that agents start with."""
     training.publish_first()
-    weights = PublishedWeights(training.arena, training.members).exact(0)
+    weights = PublishedWeights(training.arena, training.agents).exact(0)
     return OneProcess(training.parts).actor_process, weights
 
 

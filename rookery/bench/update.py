@@ -14,8 +14,7 @@ from math import prod
 import numpy as np
 import torch
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import COSINES
 from rookery.bench.collect import configured, first_stage, network_settings
@@ -176,10 +175,10 @@ class Experience:
         actor_process, weights = first_stage(self._training)
         for number in range(1, sizes.episodes + 1):
             actor_process.actor.play_round(number, weights)
-        self.turns = actor_process.actor.life.turn
-        self.members: Sequence[Member] = self._training.members
-        self.rows = [self._training.arena.rows(member.id) for member in self.members]
-        self.spec: AgentSpec = self.members[0].plan.spec
+        self.turns = actor_process.actor.state.turn
+        self.agents: Sequence[Agent] = self._training.agents
+        self.rows = [self._training.arena.rows(agent.id) for agent in self.agents]
+        self.spec: AgentSpec = self.agents[0].spec
         (part,) = self.spec.parts.values()
         self.inputs = sizes.frames * prod(part.shape)
 
@@ -192,23 +191,22 @@ class Stacked:
     """Ours: all agents as one computation."""
 
     def __init__(self, lived: Experience, settings: AgentSettings) -> None:
-        members = [
-            Member(AgentPlan(i, lived.spec, settings), IQN, None, learns=True)
-            for i in range(len(lived.members))
+        agents = [
+            Agent(i, lived.spec, settings, IQN, learns=True)
+            for i in range(len(lived.agents))
         ]
-        plans = [member.plan for member in members]
-        pairs = zip(members, lived.rows, strict=True)
-        self._readers = [reader_of(member, rows, lived.turns) for member, rows in pairs]
+        pairs = zip(agents, lived.rows, strict=True)
+        self._readers = [reader_of(agent, rows, lived.turns) for agent, rows in pairs]
         for reader in self._readers:
             reader.take_in(lived.turns)
-        self._rule, self._round = IQN.rule(plans, 0), 0
-        self._rule.load([self._rule.initial(plan) for plan in plans])
+        self._learner, self._round = IQN.learner(agents, 0), 0
+        self._learner.load([self._learner.initial(agent) for agent in agents])
         self.learn()
 
     def learn(self) -> None:
         """Make the updates of a round."""
         self._round += 1
-        self._rule.learn(self._readers, self._round, self._readers[0].boundary)
+        self._learner.learn(self._readers, self._round, self._readers[0].boundary)
 
 
 class Plain:

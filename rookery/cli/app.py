@@ -27,10 +27,10 @@ from rookery.cli.options import (
     GameOrRun,
     NamedAlgorithms,
     NamedGame,
+    Overrides,
     Players,
     RunFolder,
     Version,
-    Overrides,
     refuse_for_runs,
 )
 from rookery.config.toml import write_config
@@ -70,7 +70,9 @@ def games(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def describe(game: Game = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def describe(
+    game: Game = None, overrides: Overrides = None, as_json: AsJson = False
+) -> None:
     """Say what a game is: agents, what they see and do, players and settings."""
     entry, config = configure(game, overrides or ())
     agents = agents_of(entry, config)

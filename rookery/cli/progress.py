@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.config.run import Config
 from rookery.training.training import Round
 
@@ -28,11 +28,11 @@ class Progress:
         self,
         console: Console,
         config: Config,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         quiet: bool,
         notes: list[str] | None = None,
     ) -> None:
-        self._console, self._config, self._members = console, config, members
+        self._console, self._config, self._agents = console, config, agents
         self._notes = notes if notes is not None else []
         self._quiet, self._live = quiet, None if quiet else _live(console)
         self._bar = Bar(
@@ -44,7 +44,7 @@ class Progress:
         )
         self._task = self._bar.add_task(config.game.name, total=config.rounds)
         self._returns: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self.agents: dict[str, dict[str, Any]] = {member.id: {} for member in members}
+        self.agents: dict[str, dict[str, Any]] = {agent.id: {} for agent in agents}
         self.updates = 0
         self._started = self._last_line = time.perf_counter()
 
@@ -61,24 +61,22 @@ class Progress:
         """Take in a round."""
         while self._notes and not self._quiet:
             self._console.print(self._notes.pop(0), soft_wrap=True)
-        for i, member in enumerate(self._members):
+        for i, agent in enumerate(self._agents):
             figures = {
-                **one.played.metrics[member.id],
-                **one.learned.metrics.get(member.id, {}),
+                **one.played.metrics[agent.id],
+                **one.learned.metrics.get(agent.id, {}),
             }
-            self._returns[member.id].extend(
-                float(e.returns[i]) for e in one.played.episodes
-            )
-            recent = self._returns[member.id]
+            self._returns[agent.id].extend(float(e.returns[i]) for e in one.played.episodes)
+            recent = self._returns[agent.id]
             if recent:
                 figures["return"] = sum(recent) / len(recent)
-            if figures.get("stopped") and not self.agents[member.id].get("stopped"):
+            if figures.get("stopped") and not self.agents[agent.id].get("stopped"):
                 self._console.print(
-                    f"warning: agent '{member.id}' was stopped: its loss is no longer a "
+                    f"warning: agent '{agent.id}' was stopped: its loss is no longer a "
                     "number; it goes on acting with its last good weights.",
                     soft_wrap=True,
                 )
-            self.agents[member.id] = figures
+            self.agents[agent.id] = figures
             self.updates += int(figures.get("updates", 0))
         self._bar.update(self._task, completed=one.number)
         if self._live is not None:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from rookery.cli import output as views
-from rookery.cli.options import AsJson, NamedAlgorithms, NamedGame, RunFolder, Overrides
+from rookery.cli.options import AsJson, NamedAlgorithms, NamedGame, Overrides, RunFolder
 from rookery.errors import ConfigError
 from rookery.printing import err, out, print_json, tell
 from rookery.runs.folder import is_run, seeds_of

@@ -95,7 +95,7 @@ def resume(
             print_json(summary)
         return
     run = Run(path, game, algorithms)
-    _ = run.members  # all mistakes are told before the start
+    _ = run.agents  # all mistakes are told before the start
     config = resumed_config(run, overrides)
     summary = train_one(run.entry, config, path, quiet=as_json, resume=True)
     if as_json:
@@ -136,7 +136,7 @@ def train_one(
         say(memory_line(session.training.arena.sizes()))
     started = time.perf_counter()
     notes = session.training.executor.notes
-    with Progress(err, config, session.training.members, quiet, notes) as progress:
+    with Progress(err, config, session.training.agents, quiet, notes) as progress:
         try:
             with stop.listening():
                 session.run(progress.show)
@@ -216,8 +216,8 @@ def evaluate_run(
 def _evaluate_one(run: Run, overrides: Sequence[str], quiet: bool) -> dict[str, Match]:
     config = changed_config(run, overrides)
     lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
-    agents = [member.plan.spec for member in run.members]
-    lineups |= {name: lineup(agents, name) for name in run.entry.players}
+    specs = [agent.spec for agent in run.agents]
+    lineups |= {name: lineup(specs, name) for name in run.entry.players}
     episodes, matches = config.evaluate.episodes, {}
     for label, seats in lineups.items():
         with views.progress(err, label, episodes, quiet) as advance:
@@ -241,8 +241,8 @@ def seats_of(run: Run, greedy: bool = True) -> list[Seat]:
         player.exploration = 0.0 if greedy else run.exploration(agent)
         player.noise = not greedy
     return [
-        trained[member.id] if member.algorithm else member.player or "random"
-        for member in run.members
+        trained[agent.id] if agent.algorithm else agent.player or "random"
+        for agent in run.agents
     ]
 
 

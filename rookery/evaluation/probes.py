@@ -1,7 +1,7 @@
 """Probes: a user's function that is asked about the agents while they are trained.
 
-It is called at borders with the agents as they are then, as copies, and with a game of its
-own. Whatever it does there, training goes on as if it had not been called: nothing it is
+It is called at boundaries with copies of the agents as they are then, and with a game of
+its own. Whatever it does there, training goes on as if it had not been called: nothing it is
 given is used otherwise, and the random numbers it draws are its own.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.sandbox import keyed
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.messages import cut, shown
@@ -43,24 +43,24 @@ class ProbeGame:
         self,
         entry: Entry,
         config: Config,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         boundary: int,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._entry, self._config, self._beat = entry, config, beat
         self.round = max(1, boundary)
         """The round that was played last; a curriculum is where it was then."""
-        self._members = members
+        self._agents = agents
         self.name = entry.name
         self.seed = config.seed
-        """Where its random numbers come from; another one at every border."""
+        """Where its random numbers come from; another one at every boundary."""
         self.cut = 0
         """Episodes that were cut off."""
 
     @property
     def agents(self) -> tuple[AgentSpec, ...]:
         """Who plays, what they see and can do."""
-        return tuple(member.plan.spec for member in self._members)
+        return tuple(agent.spec for agent in self._agents)
 
     def play(
         self, players: Lineup, *, episodes: int = 16, record: bool = False, **settings: Any

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import PolicyInput
+from rookery.algorithms.base import Agent, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.base import Settings
 from rookery.errors import PlayerError
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.replay.buffer import ReplayWriter
 from rookery.replay.rows import Rows, stack
 from rookery.rng import Purpose, Stream
@@ -29,24 +28,23 @@ class TrainedAgent:
 
     def __init__(
         self,
-        member: Member,
+        agent: Agent,
         weights: Mapping[str, Array],
         name: str = "trained",
         exploration: float = 0.0,
         noise: bool = False,
     ) -> None:
-        assert member.algorithm is not None
-        self.member, self.exploration, self.noise = member, exploration, noise
+        self.agent, self.exploration, self.noise = agent, exploration, noise
         self.named = dict(weights)
         """Its weights by name, without padding."""
         self.__name__ = name
-        self.weights = member.algorithm.rule.flat_weights(member.plan, weights)
+        self.weights = agent.learner.flat_weights(agent, weights)
         self._alone: TrainedPlayer | None = None
 
     @property
     def spec(self) -> AgentSpec:
         """What it sees and can do."""
-        return self.member.plan.spec
+        return self.agent.spec
 
     def __call__(
         self, spec: AgentSpec, settings: Settings, worlds: int, stream: Stream
@@ -60,7 +58,7 @@ class TrainedAgent:
                 f"not {_seen(spec)} and {spec.num_actions}."
             )
         return TrainedPlayer(
-            self.member, self.weights, self.exploration, self.noise, worlds, stream
+            self.agent, self.weights, self.exploration, self.noise, worlds, stream
         )
 
     def act(self, observation: Mapping[str, Array], legal: Array | None = None) -> int:
@@ -69,12 +67,12 @@ class TrainedAgent:
         It remembers what it saw before, as in training; `reset` starts an episode.
         """
         if self._alone is None:
-            stream = Stream(0, Purpose.PLAYER, self.member.plan.number)
-            self._alone = TrainedPlayer(self.member, self.weights, 0.0, False, 1, stream)
+            stream = Stream(0, Purpose.PLAYER, self.agent.number)
+            self._alone = TrainedPlayer(self.agent, self.weights, 0.0, False, 1, stream)
         parts = {name: np.asarray(array)[None] for name, array in observation.items()}
         mask = None if legal is None else np.asarray(legal, bool)[None]
-        observation = Observation(parts, np.ones(1, bool), mask)
-        return int(self._alone.act(observation, 0)[0])
+        batch_of_one = Observation(parts, np.ones(1, bool), mask)
+        return int(self._alone.act(batch_of_one, 0)[0])
 
     def reset(self) -> None:
         """Start an episode: forget what was seen."""
@@ -94,23 +92,22 @@ class TrainedPlayer(Player):
 
     def __init__(
         self,
-        member: Member,
+        agent: Agent,
         weights: Array,
         exploration: float,
         noise: bool,
         worlds: int,
         stream: Stream,
     ) -> None:
-        plan = member.plan
-        super().__init__(plan.spec, plan.settings, worlds, stream)
-        assert member.algorithm is not None
-        self._frames = plan.settings.frames
-        self._rows = Rows(Block.private(Rows.layout(plan.spec, worlds, self._frames)))
-        if member.hidden:
-            self.memory["hidden"] = np.zeros((worlds, member.hidden), np.float32)
+        agent = agent
+        super().__init__(agent.spec, agent.settings, worlds, stream)
+        self._frames = agent.settings.frames
+        self._rows = Rows(Block.private(Rows.layout(agent.spec, worlds, self._frames)))
+        if agent.hidden:
+            self.memory["hidden"] = np.zeros((worlds, agent.hidden), np.float32)
         self._writer = ReplayWriter(self._rows)
         with standard_state():
-            self._policy = member.algorithm.policy([plan], 0)
+            self._policy = agent.policy([agent], 0)
             self._policy.begin_round([weights], 0, noise)
         self._exploration = np.array([exploration])
         self._age = np.zeros(worlds, np.int32)
@@ -118,7 +115,9 @@ class TrainedPlayer(Player):
 
     def act(self, observation: Observation, turn: int) -> Array:
         """Choose by the network; the stream only serves exploration."""
-        self._writer.write_observation(self._turn, observation.parts, observation.active, observation.legal, self._age)
+        self._writer.write_observation(
+            self._turn, observation.parts, observation.active, observation.legal, self._age
+        )
         turns = np.full(self.worlds, self._turn)
         worlds = np.arange(self.worlds)
         seen = {

@@ -14,7 +14,7 @@ import numpy as np
 from rookery.errors import PlayerError
 from rookery.games.base import Game, Outcome
 from rookery.games.episodes import Episode, Episodes
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.specs import Array
 
 
@@ -55,7 +55,9 @@ class GameLoop:
         for phase in self.game.begin_turn():
             seen = self.game.observe(phase)
             for place, i in enumerate(phase):
-                observation = Observation(seen.parts[place], seen.active[place], seen.legal[place])
+                observation = Observation(
+                    seen.parts[place], seen.active[place], seen.legal[place]
+                )
                 active[:, i] = observation.active
                 actions[:, i] = self._choice(i, observation)
             self.game.act(phase, actions[:, phase])

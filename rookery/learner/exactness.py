@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan, Algorithm, PolicyInput
+from rookery.algorithms.base import Agent, PolicyInput
 from rookery.learner.learner import reader_of
 from rookery.replay.buffer import ReplayReader, ReplayWriter
 from rookery.replay.rows import Rows
@@ -29,37 +28,35 @@ EPISODE, AWAY = 13, 7
 
 
 def split_groups(
-    groups: Sequence[Sequence[Member]], seed: int, worlds: int, turns_per_round: int
-) -> tuple[list[list[Member]], list[str]]:
+    groups: Sequence[Sequence[Agent]], seed: int, worlds: int, turns_per_round: int
+) -> tuple[list[list[Agent]], list[str]]:
     """Return groups whose agents can be stacked, and a line for each that was split."""
-    found: list[list[Member]] = []
+    found: list[list[Agent]] = []
     lines = []
     for group in groups:
         if len(group) == 1 or is_exact(group, seed, worlds, turns_per_round):
             found.append(list(group))
         else:
-            found += [[member] for member in group]
-            names = ", ".join(member.id for member in group)
+            found += [[agent] for agent in group]
+            names = ", ".join(agent.id for agent in group)
             lines.append(
                 f"agents {names} differ in company on this machine: trained alone."
             )
     return found, lines
 
 
-def is_exact(group: Sequence[Member], seed: int, worlds: int, turns_per_round: int) -> bool:
+def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: int) -> bool:
     """Whether learning and acting give every agent the bits that it gets alone."""
-    algorithm = group[0].algorithm
-    assert algorithm is not None
-    lives = [_Life(_small(member), seed, worlds, turns_per_round) for member in group]
-    alone = [digest for life in lives for digest in _digests(algorithm, [life], seed)]
+    lives = [_Life(_small(agent), seed, worlds, turns_per_round) for agent in group]
+    alone = [digest for life in lives for digest in _digests([life], seed)]
     # All of them, and two: workers share a group out among themselves.
     companies = {len(lives), 2}
-    return all(_digests(algorithm, lives[:n], seed) == alone[:n] for n in companies)
+    return all(_digests(lives[:n], seed) == alone[:n] for n in companies)
 
 
-def _small(member: Member) -> Member:
+def _small(agent: Agent) -> Agent:
     """Return the same agent with as little to do as shows all shapes, and at once."""
-    settings = member.plan.settings
+    settings = agent.settings
     replay = settings.replay.model_copy(update={"warmup": 1, "capacity": 10**6})
     once = {"passes": 1}
     changes = {
@@ -68,9 +65,7 @@ def _small(member: Member) -> Member:
         "ppo": settings.ppo.model_copy(update=once),
         "vtrace": settings.vtrace.model_copy(update=once),
     }
-    changed = settings.model_copy(update=changes)
-    plan = AgentPlan(member.plan.number, member.plan.spec, changed)
-    return Member(plan, member.algorithm, None, learns=True)
+    return replace(agent, settings=settings.model_copy(update=changes), learns=True)
 
 
 @dataclass(frozen=True)
@@ -88,28 +83,28 @@ class _Life:
     On-policy learners learn from one round of it, the others from one batch.
     """
 
-    def __init__(self, member: Member, seed: int, worlds: int, turns: int) -> None:
-        self.plan = member.plan
-        settings, on_policy = self.plan.settings, member.on_policy
+    def __init__(self, agent: Agent, seed: int, worlds: int, turns: int) -> None:
+        self.agent = agent
+        settings, on_policy = self.agent.settings, agent.on_policy
         if not on_policy:
             # Twice as many rows as steps: not in every row there is one.
             turns = 2 * (1 + settings.batch_size // worlds)
-            turns += settings.recurrent.sequence if member.hidden else 0
+            turns += settings.recurrent.sequence if agent.hidden else 0
         self.first = BEFORE if on_policy else 0
         """The first turn of the newest round."""
         self._last = BEFORE + turns - 1
         self._worlds = np.arange(worlds)
-        plan = Rows.layout(self.plan.spec, worlds, BEFORE + turns, member.hidden)
-        rows = Rows(Block.private(plan))
+        layout = Rows.layout(self.agent.spec, worlds, BEFORE + turns, agent.hidden)
+        rows = Rows(Block.private(layout))
         self._writer = ReplayWriter(rows)
-        self._random = np.random.default_rng((seed, self.plan.number))
+        self._random = np.random.default_rng((seed, self.agent.number))
         for turn in range(BEFORE + turns):
-            self._live(turn, member.hidden)
-        self.reader: ReplayReader = reader_of(member, rows, turns)
+            self._live(turn, agent.hidden)
+        self.reader: ReplayReader = reader_of(agent, rows, turns)
         self.reader.take_in(BEFORE + turns)
 
     def _live(self, turn: int, hidden: int) -> None:
-        spec, random, worlds = self.plan.spec, self._random, len(self._worlds)
+        spec, random, worlds = self.agent.spec, self._random, len(self._worlds)
         parts = {
             name: random.integers(0, 2, (worlds, *part.shape)).astype(part.dtype)
             for name, part in spec.parts.items()
@@ -137,20 +132,20 @@ class _Life:
 
         Agents differ in the other worlds.
         """
-        back = self._last - turn + self._worlds * (1 + self.plan.number)
+        back = self._last - turn + self._worlds * (1 + self.agent.number)
         phase = EPISODE - 1 - back % EPISODE
         active = (back % AWAY != AWAY - 1) & (phase < EPISODE - 1)
         return _Turn(np.minimum(phase, turn), active, phase == EPISODE - 2)
 
 
-def _digests(algorithm: Algorithm, lives: Sequence[_Life], seed: int) -> list[str]:
+def _digests(lives: Sequence[_Life], seed: int) -> list[str]:
     """Return for each agent a digest of what it learned and did in this company."""
-    plans = [life.plan for life in lives]
-    rule = algorithm.rule(plans, seed)
-    rule.load([rule.initial(plan) for plan in plans])
-    rule.learn([life.reader for life in lives], 1, lives[0].first)
-    states = rule.save()
-    acted = _acted(algorithm, lives, [state["weights"] for state in states], seed)
+    agents = [life.agent for life in lives]
+    learner = agents[0].learner(agents, seed)
+    learner.load([learner.initial(agent) for agent in agents])
+    learner.learn([life.reader for life in lives], 1, lives[0].first)
+    states = learner.save()
+    acted = _acted(lives, [state["weights"] for state in states], seed)
     return [
         hashlib.sha256(
             b"".join(array.tobytes() for array in (*state.values(), *did))
@@ -160,11 +155,11 @@ def _digests(algorithm: Algorithm, lives: Sequence[_Life], seed: int) -> list[st
 
 
 def _acted(
-    algorithm: Algorithm, lives: Sequence[_Life], weights: Sequence[Array], seed: int
+    lives: Sequence[_Life], weights: Sequence[Array], seed: int
 ) -> Iterator[list[Array]]:
     """Give all that each agent's choice has, in the last turn of its life."""
-    plans, readers = [life.plan for life in lives], [life.reader for life in lives]
-    policy = algorithm.policy(plans, seed)
+    agents, readers = [life.agent for life in lives], [life.reader for life in lives]
+    policy = agents[0].policy(agents, seed)
     policy.begin_round(weights, 1)
     worlds = np.arange(readers[0].worlds)
     turns = np.full(len(worlds), readers[0].boundary - 1)
@@ -173,15 +168,15 @@ def _acted(
         there = [reader for reader in readers if name in reader.rows.columns]
         return [reader.at(name, turns, worlds) for reader in there]
 
-    stream, explored = Stream(seed, Purpose.ACTOR), algorithm.rule.exploration
+    stream, explored = Stream(seed, Purpose.ACTOR), agents[0].learner.exploration
     moment = PolicyInput(
         [reader.look(turns, worlds) for reader in readers],
-        column("legal") or [None] * len(plans),
-        np.stack([stream.uniform((worlds, plan.number), 0, 2) for plan in plans]),
-        np.array([explored(plan.settings, 0) / 2 for plan in plans]),
+        column("legal") or [None] * len(agents),
+        np.stack([stream.uniform((worlds, agent.number), 0, 2) for agent in agents]),
+        np.array([explored(agent.settings, 0) / 2 for agent in agents]),
         column("hidden"),
     )
     choice = policy.act(moment)
     columns = [array for array in vars(choice).values() if array is not None]
-    for i in range(len(plans)):
+    for i in range(len(agents)):
         yield [array[i] for array in columns]

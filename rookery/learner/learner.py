@@ -1,6 +1,6 @@
 """The learner: stage 4 of the data path, what trains some agents of a company.
 
-For each round it takes in the rows up to a border, lets every group make its updates, and
+For each round it takes in the rows up to a boundary, lets every group make its updates, and
 publishes the new state of every agent. It knows rows and states, and no game. One that
 starts anew redoes the round from the newest version: the same rows, the same numbers, the
 same bits.
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rookery.algorithms.agents import Member, capacity_of
-from rookery.algorithms.base import Metrics, Learner, State
+from rookery.algorithms.agents import capacity_of
+from rookery.algorithms.base import Agent, Learner, Metrics, State
 from rookery.algorithms.torch_setup import standard_state
 from rookery.protocol.arena import COMMIT, Arena, first_row
 from rookery.protocol.schedule import RoundSchedule
@@ -29,7 +29,7 @@ class LearnerWorker:
 
     def __init__(
         self,
-        groups: Sequence[Sequence[Member]],
+        groups: Sequence[Sequence[Agent]],
         arena: Arena,
         schedule: RoundSchedule,
         seed: int,
@@ -37,16 +37,16 @@ class LearnerWorker:
         heartbeat: Heartbeat | None = None,
     ) -> None:
         self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
-        self._groups = [_Group(members, arena, seed, turns_per_round) for members in groups]
+        self._groups = [_Group(agents, arena, seed, turns_per_round) for agents in groups]
         for group in self._groups:
-            group.rule.beat = group.beat = self._heartbeat.beat
+            group.learner.beat = group.beat = self._heartbeat.beat
 
     def begin(self) -> int:
         """Take every agent's newest state; return the round that all have finished."""
         return min((group.begin() for group in self._groups), default=0)
 
     def learn_round(self, number: int) -> None:
-        """Learn round `number` from all rows up to its border, and publish it."""
+        """Learn round `number` from all rows up to its boundary, and publish it."""
         for group in self._groups:
             if group.version < number:
                 self._heartbeat.beat()
@@ -60,26 +60,24 @@ class _Group:
 
     @standard_state()
     def __init__(
-        self, members: Sequence[Member], arena: Arena, seed: int, turns: int
+        self, agents: Sequence[Agent], arena: Arena, seed: int, turns: int
     ) -> None:
-        algorithm = members[0].algorithm
-        assert algorithm is not None
-        self._members, self._turns = members, turns
+        self._agents, self._turns = agents, turns
         self._counters = arena.counters
         self.beat: Callable[[], None] = lambda: None
-        self.rule: Learner = algorithm.rule([member.plan for member in members], seed)
-        self.on_policy = self.rule.on_policy
+        self.learner: Learner = agents[0].learner(agents, seed)
+        self.on_policy = self.learner.on_policy
         self._readers = [
             reader_of(
-                member,
-                arena.rows(member.id),
+                agent,
+                arena.rows(agent.id),
                 turns,
-                arena.counters.load(first_row(member.id)),
+                arena.counters.load(first_row(agent.id)),
             )
-            for member in members
+            for agent in agents
         ]
-        self._states = [arena.states(member.id) for member in members]
-        self._reports = [arena.reports(member.id) for member in members]
+        self._states = [arena.states(agent.id) for agent in agents]
+        self._reports = [arena.reports(agent.id) for agent in agents]
 
     @property
     def version(self) -> int:
@@ -96,7 +94,7 @@ class _Group:
         version = self.version
         kept = [max(version, states.version - 1) for states in self._states]
         both = zip(self._states, kept, strict=True)
-        self.rule.load([states.read(number) for states, number in both])
+        self.learner.load([states.read(number) for states, number in both])
         return version
 
     @standard_state()
@@ -106,10 +104,10 @@ class _Group:
         first = self._readers[0].boundary or max(0, boundary - self._turns)
         for reader in self._readers:
             reader.take_in(boundary, self.beat)
-        found = self.rule.learn(self._readers, number, first)
+        found = self.learner.learn(self._readers, number, first)
         self._check_untouched()
-        seconds = (time.perf_counter() - started) / len(self._members)
-        for i, state in enumerate(self.rule.save()):
+        seconds = (time.perf_counter() - started) / len(self._agents)
+        for i, state in enumerate(self.learner.save()):
             if self._states[i].version < number:
                 self._publish(i, number, state, found[i], seconds)
 
@@ -129,17 +127,17 @@ class _Group:
 
 
 def reader_of(
-    member: Member, rows: Rows, turns_per_round: int, first: int = 0
+    agent: Agent, rows: Rows, turns_per_round: int, first: int = 0
 ) -> ReplayReader:
     """Return the reader of an agent's rows, as its settings say."""
-    settings = member.plan.settings
-    rule = member.algorithm.rule if member.algorithm is not None else Learner
+    settings = agent.settings
+    learner = agent.learner
     return ReplayReader(
-        member.id,
+        agent.id,
         rows,
-        capacity=capacity_of(member, turns_per_round, rows.columns["age"].shape[1]),
+        capacity=capacity_of(agent, turns_per_round, rows.columns["age"].shape[1]),
         frames=settings.frames,
-        n_step=rule.n_step(settings),
+        n_step=learner.n_step(settings),
         discount=settings.discount,
         discount_per=settings.discount_per,
         first=first,

@@ -88,7 +88,7 @@ class Arena:
         layouts: dict[str, BlockLayout] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
-        # Matches of the border before, at the end also those of the last one, and those
+        # Matches of the boundary before, at the end also those of the last one, and those
         # that are being written: who goes on after a kill reads all but these.
         told = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
         for agent in agents:
@@ -123,7 +123,9 @@ class Arena:
     @property
     def largest_replay(self) -> int:
         """How many bytes the rows of the agent with the most take."""
-        return max(layout.bytes for name, layout in self._layouts.items() if name[:4] == "rows")
+        return max(
+            layout.bytes for name, layout in self._layouts.items() if name[:4] == "rows"
+        )
 
     def allocate(self, folder: Path | None = None) -> None:
         """Get the memory, all of it or none: anonymous, or as files in a folder."""
@@ -151,7 +153,9 @@ class Arena:
     @classmethod
     def attach(cls, described: Mapping[str, Any]) -> Arena:
         """Return the arena that another process has described."""
-        arena = cls({name: BlockLayout.from_json(one["layout"]) for name, one in described.items()})
+        arena = cls(
+            {name: BlockLayout.from_json(one["layout"]) for name, one in described.items()}
+        )
         arena._open(lambda name, layout: Block(layout, described[name]["descriptor"]))
         return arena
 
@@ -170,14 +174,16 @@ class Arena:
 
     def states(self, agent: str) -> VersionedState:
         """Return the versions of one agent's state."""
-        return VersionedState(self._blocks[f"state {agent}"], self.counters, f"version {agent}")
+        return VersionedState(
+            self._blocks[f"state {agent}"], self.counters, f"version {agent}"
+        )
 
     def reports(self, agent: str) -> Reports:
         """Return what the learner of one agent says of its rounds."""
         return Reports(self._blocks["reports"], f"learner {agent}")
 
     def snapshots(self) -> VersionedState:
-        """Return the actor's snapshots; version k is that of border k."""
+        """Return the actor's snapshots; version k is that of boundary k."""
         return VersionedState(self._blocks["snapshot"], self.counters, SNAPSHOT)
 
     def actor_reports(self) -> Reports:

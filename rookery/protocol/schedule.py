@@ -1,4 +1,4 @@
-"""When a round may start: the rules of borders, the same for whoever plays or learns.
+"""When a round may start: the rules of boundaries, the same for whoever plays or learns.
 
 Border k is the end of round k. It is complete when the actor has committed its turns and
 left its snapshot, and every learner has published version k. Everybody reads the words
@@ -19,7 +19,7 @@ TICK = 0.2
 
 
 class RoundSchedule:
-    """Says when rounds start and borders are complete."""
+    """Says when rounds start and boundaries are complete."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class RoundSchedule:
     # What main looks at.
 
     def open(self, recorded: int) -> None:
-        """Allow the rounds after a border that has been recorded."""
+        """Allow the rounds after a boundary that has been recorded."""
         self._counters.store(GATE, recorded + max(2, self._ahead))
 
     @property
     def last_opened(self) -> int:
-        """The last border that main has recorded for sure; 0 if none."""
+        """The last boundary that main has recorded for sure; 0 if none."""
         return max(0, self._counters.load(GATE) - max(2, self._ahead))
 
     @property
@@ -50,11 +50,11 @@ class RoundSchedule:
         return min(self._counters.load(GATE), self._rounds)
 
     def is_complete(self, boundary: int) -> bool:
-        """Whether everything of a border is there."""
+        """Whether everything of a boundary is there."""
         return all(self._counters.load(name) >= x for name, x in self._of_border(boundary))
 
     def wait_a_little(self, boundary: int, seconds: float) -> bool:
-        """Wait for a border, but not long; return whether it is complete."""
+        """Wait for a boundary, but not long; return whether it is complete."""
         for name, value in self._of_border(boundary):
             if not self._counters.wait(name, value, seconds):
                 return False
@@ -86,7 +86,7 @@ class RoundSchedule:
         return boundary * self._turns
 
     def await_end(self, rounds: int) -> None:
-        """Wait until the last border is complete."""
+        """Wait until the last boundary is complete."""
         self._until_complete(rounds)
 
     def _await_rows(self, number: int, on_policy: bool) -> int:

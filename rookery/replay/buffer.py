@@ -2,7 +2,7 @@
 
 The actor holds the only `ReplayWriter` of an agent, one learner the only `ReplayReader`.
 They share memory and no lock: a process killed while holding a lock would block its
-partner for ever. A reader looks only at rows up to the border it was given, which the
+partner for ever. A reader looks only at rows up to the boundary it was given, which the
 writer does not touch while the reader works.
 """
 
@@ -28,7 +28,7 @@ def slots_needed(
 ) -> int:
     """Return how many turns a stream keeps.
 
-    Enough that the window of a learner at a border, with the frames its oldest stack
+    Enough that the window of a learner at a boundary, with the frames its oldest stack
     needs, and the newest round are not touched by the rounds that playing is ahead. One
     more, because a row after the commit may be half written at any time.
     """
@@ -71,7 +71,9 @@ class ReplayWriter:
         columns["probability"][slot] = probabilities
         columns["version"][slot] = version
 
-    def write_outcome(self, turn: int, rewards: Array, terminated: Array, truncated: Array) -> None:
+    def write_outcome(
+        self, turn: int, rewards: Array, terminated: Array, truncated: Array
+    ) -> None:
         """Write what the turn brought; the row is then whole."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         columns["reward"][slot] = rewards
@@ -132,7 +134,7 @@ def check_whole(
 
 
 class ReplayReader:
-    """Reads an agent's rows up to a border, and puts steps together."""
+    """Reads an agent's rows up to a boundary, and puts steps together."""
 
     def __init__(
         self,
@@ -163,7 +165,7 @@ class ReplayReader:
         self._next = first
         """Rows before this turn have been taken in."""
         self.boundary = 0
-        """The border up to which that is."""
+        """The boundary up to which that is."""
 
     @property
     def oldest(self) -> int:
@@ -171,10 +173,10 @@ class ReplayReader:
         return max(self._first, self.boundary - self._window)
 
     def take_in(self, boundary: int, beat: Callable[[], None] = lambda: None) -> Array:
-        """Verify the rows up to a border, once; return the steps that closed since.
+        """Verify the rows up to a boundary, once; return the steps that closed since.
 
         Args:
-            border: the first turn that is not taken in.
+            boundary: the first turn that is not taken in.
             beat: called for every row, as a sign of life: there may be many.
 
         Raises:

@@ -37,7 +37,9 @@ class Transitions:
     """What the value of the row it closes at counts for; 0 after `terminated`."""
 
 
-def n_step_transitions(stretch: Stretch, n_step: int, discount: float, per_step: bool) -> Transitions:
+def n_step_transitions(
+    stretch: Stretch, n_step: int, discount: float, per_step: bool
+) -> Transitions:
     """Put together the steps of a stretch.
 
     Args:

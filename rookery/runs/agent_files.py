@@ -85,7 +85,7 @@ def export_agent(
         ConfigError: if there is no such agent, or the file cannot be written.
     """
     trained = run.players()[agent]
-    number = trained.member.plan.number
+    number = trained.agent.number
     arrays = {f"{WEIGHTS}{name}": array for name, array in trained.named.items()}
     if not weights_only or with_replay:
         files = newest_whole(run.path / CHECKPOINTS).files
@@ -96,9 +96,9 @@ def export_agent(
         arrays[ROWS] = _replay_of(run, agent, files.get(f"replay-{number}"))
     about = {
         "kind": KIND,
-        "algorithm": trained.member.plan.settings.algorithm,
+        "algorithm": trained.agent.settings.algorithm,
         "shape": shape_of(trained.spec),
-        "layout": layout_of(trained.spec, run.config.worlds, trained.member.hidden),
+        "layout": layout_of(trained.spec, run.config.worlds, trained.agent.hidden),
     }
     try:
         replace_whole(path, to_bytes(arrays, about))

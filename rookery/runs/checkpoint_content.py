@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.protocol.arena import COMMIT, MATCHES, first_row
 from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.arithmetic import is_of_another_version, machine
@@ -23,25 +23,25 @@ ACTOR_FILE = "actor"
 
 
 def files_of(training: Training, recorded: int) -> tuple[int, dict[str, dict[str, Array]]]:
-    """Return the border that a checkpoint is of, and its files by name."""
+    """Return the boundary that a checkpoint is of, and its files by name."""
     boundary, snapshot = training.snapshot(recorded)
     files = {ACTOR_FILE: snapshot}
-    for member in training.members:
-        number = member.plan.number
-        if member.algorithm is not None:
-            files[f"agent-{number}"] = training.named_state(member, boundary)
-        if training.config.checkpoints.replay or not learns_off_policy(member):
-            files[f"replay-{number}"] = _rows_of(training, member, boundary)
+    for agent in training.agents:
+        number = agent.number
+        if not agent.is_scripted:
+            files[f"agent-{number}"] = training.named_state(agent, boundary)
+        if training.config.checkpoints.replay or not learns_off_policy(agent):
+            files[f"replay-{number}"] = _rows_of(training, agent, boundary)
     return boundary, files
 
 
-def learns_off_policy(member: Member) -> bool:
+def learns_off_policy(agent: Agent) -> bool:
     """Whether an agent has a replay worth leaving out.
 
     All others keep a few rounds of rows, which they cannot go on without: frames to stack,
     and steps that are still open.
     """
-    return member.learns and not member.on_policy
+    return agent.learns and not agent.on_policy
 
 
 def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[str, Any]:
@@ -49,28 +49,27 @@ def about(training: Training, files: Mapping[str, Mapping[str, Array]]) -> dict[
     hashes = files[ACTOR_FILE]["life/hashes"]
     return {
         "rows": {
-            member.id: hashes[i].tobytes().hex()
-            for i, member in enumerate(training.members)
+            agent.id: hashes[i].tobytes().hex() for i, agent in enumerate(training.agents)
         },
         "schedule": training.config.schedule,
         "matches": training.matches,
-        "first": {member.id: _first(training, member) for member in training.members},
+        "first": {agent.id: _first(training, agent) for agent in training.agents},
         **machine(),
     }
 
 
-def _rows_of(training: Training, member: Member, boundary: int) -> dict[str, Array]:
-    turns = _turns_kept(training, member, boundary, _first(training, member))
-    return {"rows": training.arena.rows(member.id).raw(turns)}
+def _rows_of(training: Training, agent: Agent, boundary: int) -> dict[str, Array]:
+    turns = _turns_kept(training, agent, boundary, _first(training, agent))
+    return {"rows": training.arena.rows(agent.id).raw(turns)}
 
 
-def _first(training: Training, member: Member) -> int:
-    return training.arena.counters.load(first_row(member.id))
+def _first(training: Training, agent: Agent) -> int:
+    return training.arena.counters.load(first_row(agent.id))
 
 
-def _turns_kept(training: Training, member: Member, boundary: int, first: int) -> range:
-    """Return the turns whose rows playing and learning still need after a border."""
-    rows, config = training.arena.rows(member.id), training.config
+def _turns_kept(training: Training, agent: Agent, boundary: int, first: int) -> range:
+    """Return the turns whose rows playing and learning still need after a boundary."""
+    rows, config = training.arena.rows(agent.id), training.config
     last = boundary * config.turns_per_round
     kept = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
     return range(max(first, last - kept), last)
@@ -86,18 +85,18 @@ def restore(
     turn = boundary * training.config.turns_per_round
     if files[ACTOR_FILE]["life/turn"][0] != turn:
         raise CheckpointError(_misfit(f"'{ACTOR_FILE}'", manifest))
-    for member in training.members:
-        name = f"replay-{member.plan.number}"
+    for agent in training.agents:
+        name = f"replay-{agent.number}"
         first = turn
         if name in files:
-            first = manifest["first"][member.id]
-            turns = _turns_kept(training, member, boundary, first)
-            training.arena.rows(member.id).raw(turns, files[name]["rows"])
-        training.arena.counters.store(first_row(member.id), first)
-        if member.algorithm is not None:
-            state = training.unnamed_state(member, files[f"agent-{member.plan.number}"])
-            version = boundary if member.learns else 0
-            training.arena.states(member.id).publish(version, state)
+            first = manifest["first"][agent.id]
+            turns = _turns_kept(training, agent, boundary, first)
+            training.arena.rows(agent.id).raw(turns, files[name]["rows"])
+        training.arena.counters.store(first_row(agent.id), first)
+        if not agent.is_scripted:
+            state = training.unnamed_state(agent, files[f"agent-{agent.number}"])
+            version = boundary if agent.learns else 0
+            training.arena.states(agent.id).publish(version, state)
     training.arena.snapshots().publish(boundary, files[ACTOR_FILE])
     training.arena.counters.store(COMMIT, turn)
     training.go_on_from(boundary, int(manifest["matches"]))
@@ -135,7 +134,7 @@ def _is_count(found: Any) -> bool:
 def _are_rows(training: Training, manifest: Mapping[str, Any]) -> bool:
     """Whether a manifest has row hashes and first rows of exactly our agents."""
     rows, first = manifest.get("rows"), manifest.get("first")
-    ids = [member.id for member in training.members]
+    ids = [agent.id for agent in training.agents]
     if not (isinstance(rows, dict) and isinstance(first, dict)):
         return False
     texts = all(isinstance(one, str) for one in rows.values())
@@ -144,15 +143,15 @@ def _are_rows(training: Training, manifest: Mapping[str, Any]) -> bool:
 
 
 def _wanted(training: Training, boundary: int, first: Mapping[str, int]) -> dict[str, Any]:
-    """Return the shapes in every file that a checkpoint of a border may have."""
+    """Return the shapes in every file that a checkpoint of a boundary may have."""
     wanted = {ACTOR_FILE: shapes_of(training.arena.snapshots().read_slot(0))}
-    for member in training.members:
-        number = member.plan.number
-        turns = _turns_kept(training, member, boundary, first[member.id])
-        if member.algorithm is not None:
-            slot = training.arena.states(member.id).read_slot(0)
-            wanted[f"agent-{number}"] = shapes_of(training.named(member, slot))
-        row_bytes = training.arena.rows(member.id).row_bytes
+    for agent in training.agents:
+        number = agent.number
+        turns = _turns_kept(training, agent, boundary, first[agent.id])
+        if not agent.is_scripted:
+            slot = training.arena.states(agent.id).read_slot(0)
+            wanted[f"agent-{number}"] = shapes_of(training.named(agent, slot))
+        row_bytes = training.arena.rows(agent.id).row_bytes
         wanted[f"replay-{number}"] = {"rows": ((len(turns), row_bytes), "|u1")}
     return wanted
 
@@ -170,5 +169,5 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
 
 def lacks_replays(training: Training, files: Mapping[str, Any]) -> bool:
     """Whether an agent goes on without rows that it would have used."""
-    numbers = [member.plan.number for member in training.members]
+    numbers = [agent.number for agent in training.agents]
     return any(f"replay-{number}" not in files for number in numbers)

@@ -101,7 +101,7 @@ class RunLog:
         return [*found, *((_round(line), PROBE) for line in lines)]
 
     def cut(self, boundary: int) -> None:
-        """Take out what came after a border; the run goes on from there."""
+        """Take out what came after a boundary; the run goes on from there."""
         for name in (METRICS, EPISODES, EVALUATIONS, PROBES):
             path = self._folder / name
             kept = [line for line in read_lines(path) if _round(line) <= boundary]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.agents import Member, capacity_of
-from rookery.algorithms.base import LEFT_OUT
+from rookery.algorithms.agents import capacity_of
+from rookery.algorithms.base import LEFT_OUT, Agent
 from rookery.runs.log import (
     EPISODES,
     EVALUATIONS,
@@ -32,13 +32,13 @@ def write_figures(log: RunLog, ids: Sequence[str], one: Round) -> None:
         log.scalars(one.number, shown)
 
 
-def left_out_line(members: Sequence[Member], turns: int, one: Round) -> str:
+def left_out_line(agents: Sequence[Agent], turns: int, one: Round) -> str:
     """Return what to say of steps that are too long to be learned from; '' if none is."""
     learned = one.learned.metrics
-    longer = [member for member in members if learned.get(member.id, {}).get(LEFT_OUT)]
+    longer = [agent for agent in agents if learned.get(agent.id, {}).get(LEFT_OUT)]
     if not longer:
         return ""
-    names = ", ".join(member.id for member in longer)
+    names = ", ".join(agent.id for agent in longer)
     return (
         f"steps that last longer than {capacity_of(longer[0], turns, 1)} turns are not "
         f"learned from (agents: {names}; left_out in the metrics): raise turns_per_round."
@@ -64,7 +64,7 @@ def write_episodes(log: RunLog, ids: Sequence[str], one: Round) -> None:
 def write_evaluations(
     log: RunLog, match: Mapping[str, Any], written: Collection[tuple[int, str]]
 ) -> None:
-    """Write down the evaluations of a border, but those that have been."""
+    """Write down the evaluations of a boundary, but those that have been."""
     for players, found in match["evaluations"].items():
         if (match["round"], players) in written:
             continue
@@ -74,7 +74,7 @@ def write_evaluations(
 
 
 def write_probe(log: RunLog, number: int, found: Mapping[str, float]) -> None:
-    """Write down what a probe found at a border."""
+    """Write down what a probe found at a boundary."""
     figures = finite(found)
     log.line(PROBES, {"round": number, "figures": figures})
     shown = {f"probe/{k}": v for k, v in figures.items() if v is not None}

@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.algorithms.agents import Member, build_agents, weight_shapes
+from rookery.algorithms.agents import build_agents, weight_shapes
+from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_own
 from rookery.config.messages import one_line
 from rookery.config.parse import merge, parse_overrides
@@ -101,10 +102,10 @@ class Run:
         return resolve(read_toml(self.path / CONFIG), self.entry.settings)
 
     @cached_property
-    def members(self) -> list[Member]:
+    def agents(self) -> list[Agent]:
         """Every agent with its settings."""
-        agents = agents_of(self.entry, self.config)
-        chosen = [self.config.agent(spec.id) for spec in agents]
+        specs = agents_of(self.entry, self.config)
+        chosen = [self.config.agent(spec.id) for spec in specs]
         wanted = [one.algorithm for one in chosen if one.player is None]
         if missing := unnamed_code(wanted, self._algorithms):
             every = unnamed_code(wanted, ())
@@ -113,7 +114,7 @@ class Run:
                 f"{self.path} was trained with {missing[0]!r}, which is no algorithm of "
                 f"the catalog: if you trust it, name it again: {again}"
             )
-        return build_agents(self.config, agents)
+        return build_agents(self.config, specs)
 
     def metrics(self) -> DataFrame:
         """Return figures of every agent and round, one row each (needs pandas)."""
@@ -194,9 +195,9 @@ class Run:
         weights = self._read_weights(number)
         return Agents(
             {
-                member.id: TrainedAgent(member, own, f"{self.path}:{member.id}@{number}")
-                for member in self.members
-                if (own := own_arrays(member.id, weight_shapes(member), weights))
+                agent.id: TrainedAgent(agent, own, f"{self.path}:{agent.id}@{number}")
+                for agent in self.agents
+                if (own := own_arrays(agent.id, weight_shapes(agent), weights))
             }
         )
 
@@ -204,9 +205,9 @@ class Run:
         """Return the weights of a round, which are those that the agents need."""
         path = self.path / "weights" / f"round-{number}.safetensors"
         wanted = {
-            f"{member.id}/{name}": about
-            for member in self.members
-            for name, about in weight_shapes(member).items()
+            f"{agent.id}/{name}": about
+            for agent in self.agents
+            for name, about in weight_shapes(agent).items()
         }
         arrays, _ = read_arrays(path, bytes_of(wanted))
         if shapes_of(arrays) != wanted:

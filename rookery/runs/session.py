@@ -173,7 +173,7 @@ class Session:
         self._go_on_with(boundary, [*without, *doubts(seal, self.config, manifest)])
 
     def _go_on_with(self, boundary: int, doubts: Sequence[str]) -> None:
-        """Go on from a border; if the run may be another one from there on, warn."""
+        """Go on from a boundary; if the run may be another one from there on, warn."""
         if doubts and boundary < self.config.rounds:
             line = self._mark_inexact("; ".join(doubts), boundary)
             self.training.warnings.append(line)
@@ -280,12 +280,12 @@ class Session:
                 "closed as truncated"
             )
             self.say(f"warning: {self._mark_inexact(line, one.number, 'actor')}")
-        members = self.training.members
-        line = left_out_line(members, self.config.turns_per_round, one)
+        agents = self.training.agents
+        line = left_out_line(agents, self.config.turns_per_round, one)
         if line and not self._said_left_out:
             self._said_left_out = True
             self._tell(LEFT_OUT, round=one.number, line=line)
-        ids = [member.id for member in members]
+        ids = [agent.id for agent in agents]
         write_episodes(self.log, ids, one)
         self._record_matches(one.matches)
         # Last: whoever goes on after a kill takes out what lies beyond the last round here.

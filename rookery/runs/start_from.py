@@ -48,7 +48,7 @@ def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
     run = Run(path, config.game.name, named)
     agent, number = rest, None
     with_round = WITH_ROUND.fullmatch(rest)
-    if with_round and rest not in [member.id for member in run.members]:
+    if with_round and rest not in [agent.id for agent in run.agents]:
         agent, number = with_round["agent"], int(with_round["round"])
     trained = run.players(number)[agent]
     if shape_of(trained.spec) != shape_of(spec):
@@ -106,7 +106,7 @@ def _rows_of(found: Exported, path: Path, spec: AgentSpec, config: Config) -> Ar
     if found.rows is None:
         return None
     settings = config.agent(spec.id)
-    hidden = find_algorithm(settings.algorithm).rule.hidden(settings)
+    hidden = find_algorithm(settings.algorithm).learner.hidden(settings)
     dtype = row_dtype(spec, config.worlds, hidden)
     shape = (len(found.rows), dtype.itemsize)
     fits = found.rows.dtype == np.uint8 and found.rows.shape == shape

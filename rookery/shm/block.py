@@ -174,9 +174,9 @@ class Block:
         if size != layout.bytes:
             os.close(descriptor)
             raise MemoryRefused(
-                f"{path} has {size} bytes, expected {layout.bytes}: it is of another run, or "
-                "of another version of Rookery; delete its folder to go on from the last "
-                "checkpoint."
+                f"{path} has {size} bytes, expected {layout.bytes}: it is of another run, "
+                "or of another version of Rookery; delete its folder to go on from the "
+                "last checkpoint."
             )
         return cls(layout, descriptor)
 

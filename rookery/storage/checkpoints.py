@@ -280,7 +280,7 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def number_of(path: Path) -> int:
-    """Return the border that a checkpoint is of."""
+    """Return the boundary that a checkpoint is of."""
     return int(path.name.split("-")[1])
 
 

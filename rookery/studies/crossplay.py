@@ -47,8 +47,8 @@ def crossplay(
     """Let a guest of each camp play among hosts of each.
 
     Args:
-        camps: runs or their folders, folders of seeds, lists of runs that differ in their
-            seed, or players by name or as classes.
+        populations: runs or their folders, folders of seeds, lists of runs that differ in
+            their seed, or players by name or as classes.
         episodes: how many each guest plays with each host, in all of its seats together.
         seed: of the games; all meetings are played in the same ones.
         progress: called with how many have met, of how many.
@@ -64,7 +64,13 @@ def crossplay(
     for focal in parties:
         for background in parties:
             meetings.append(
-                _meet(focal, background, background.run or focal.run or runs[0], episodes, seed)
+                _meet(
+                    focal,
+                    background,
+                    background.run or focal.run or runs[0],
+                    episodes,
+                    seed,
+                )
             )
             progress(len(meetings), len(parties) ** 2)
     names = [_name_of(population) for population in populations]
@@ -90,7 +96,9 @@ def _name_of(population: Camp) -> str:
         return str(population.path)
     if isinstance(population, Sequence) and not isinstance(population, str):
         return str(population[0].path.parent)
-    return str(population) if isinstance(population, (str, Path)) else player_name(population)
+    return (
+        str(population) if isinstance(population, (str, Path)) else player_name(population)
+    )
 
 
 def _check_games(runs: Sequence[Run]) -> None:
@@ -111,14 +119,14 @@ def _parties(
         for run in runs:
             trained = run.players()
             scripted = {
-                m.id: m.player or "random" for m in run.members if m.id not in trained
+                m.id: m.player or "random" for m in run.agents if m.id not in trained
             }
             seats: dict[str, Seat] = {**trained, **scripted}
             found.append(Population(number, str(run.path), run, seats, set(trained)))
         if not runs:
             player: Any = population
             _check_player(player, first.entry)
-            seats = {m.id: player for each in opened for run in each for m in run.members}
+            seats = {m.id: player for each in opened for run in each for m in run.agents}
             found.append(Population(number, player_name(player), None, seats, set(seats)))
     return found
 
@@ -131,9 +139,11 @@ def _check_player(player: Any, entry: Entry) -> None:
         )
 
 
-def _meet(focal: Population, background: Population, home: Run, episodes: int, seed: int) -> Pairing:
+def _meet(
+    focal: Population, background: Population, home: Run, episodes: int, seed: int
+) -> Pairing:
     """Let a guest play among hosts, in each seat it can take."""
-    ids = [member.id for member in home.members]
+    ids = [agent.id for agent in home.agents]
     places = [i for i in ids if i in focal.can_visit]
     if not places:
         raise ConfigError(f"{focal.name} has no trained agent for a seat of {home.path}.")
@@ -142,7 +152,9 @@ def _meet(focal: Population, background: Population, home: Run, episodes: int, s
     for number, place in enumerate(places):
         share = episodes // len(places) + (number < episodes % len(places))
         if share:
-            lineup = [(focal if i == place else background).seats.get(i, "random") for i in ids]
+            lineup = [
+                (focal if i == place else background).seats.get(i, "random") for i in ids
+            ]
             match = play_match(
                 home.entry,
                 config,

@@ -92,14 +92,18 @@ class Crossplay:
             means = [float(np.mean(each)) for each in by_guest.values()]
             return float(interquartile_mean(means)), bootstrap(means)
         backgrounds = len({one.background for one in found})
-        return pair_interval(np.reshape([one.own.mean() for one in found], (-1, backgrounds)))
+        return pair_interval(
+            np.reshape([one.own.mean() for one in found], (-1, backgrounds))
+        )
 
     def own_company(self, population: int) -> tuple[float, Interval] | None:
         """Return what a camp's agents get among those they were trained with.
 
         It is None where the matrix says so already: for a single run, and for players.
         """
-        found = [m for m in self._between(population, population) if m.focal == m.background]
+        found = [
+            m for m in self._between(population, population) if m.focal == m.background
+        ]
         if len(found) == 1:
             return None
         means = [float(one.own.mean()) for one in found]

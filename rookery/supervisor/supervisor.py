@@ -65,7 +65,7 @@ class Supervisor:
 
         Args:
             launch: starts the process of a role.
-            words: where processes say how they are.
+            counters: where processes say how they are.
             progress: role to the word that grows as it gets on.
             limits: how much dying and silence is too much.
             tell: called with every event.

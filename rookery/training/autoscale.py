@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.config.run import Config
 
 AUTO = "workers=auto:"
@@ -40,7 +40,7 @@ class Autoscaler:
     """Times rounds, and decides."""
 
     config: Config
-    members: Sequence[Member]
+    agents: Sequence[Agent]
     _rounds: int = 0
     _played: list[float] = field(default_factory=list)
     _learned: list[float] = field(default_factory=list)
@@ -61,10 +61,10 @@ class Autoscaler:
 
     def decide(self, rounds: int) -> WorkerChoice:
         """Decide how many workers to have, in a run of so many rounds."""
-        agents = sum(member.learns for member in self.members)
+        learning = sum(agent.learns for agent in self.agents)
         play, learn = statistics.median(self._played), statistics.median(self._learned)
         schedule = self.config.schedule
-        return choose(play, learn, schedule, cores(), agents, rounds - self._rounds)
+        return choose(play, learn, schedule, cores(), learning, rounds - self._rounds)
 
     def add_in_company(self, seconds: float) -> None:
         """Take in a round of several processes."""

@@ -1,4 +1,4 @@
-"""Who computes a run: this process alone, or several; it may change at any border.
+"""Who computes a run: this process alone, or several; it may change at any boundary.
 
 Whoever takes over reads everything from shared memory, so the bits are the same.
 """
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rookery.actor.process import ActorProcess
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.errors import RookeryError
 from rookery.games.registry import Entry
-from rookery.learner.process import learner_of
+from rookery.learner.process import worker_of
 from rookery.protocol.arena import Arena
 from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule
@@ -31,7 +31,7 @@ class Parts:
 
     entry: Entry
     process_spec: ProcessSpec
-    members: Sequence[Member]
+    agents: Sequence[Agent]
     arena: Arena
     schedule: RoundSchedule
     stop: StopFlag
@@ -42,23 +42,25 @@ class OneProcess:
     """Everything in this process: rounds are played and learned in turn."""
 
     def __init__(self, parts: Parts) -> None:
-        process_spec, members, arena = parts.process_spec, parts.members, parts.arena
+        process_spec, agents, arena = parts.process_spec, parts.agents, parts.arena
         heartbeat = Heartbeat(stop=parts.stop)
-        self.actor_process = ActorProcess(parts.entry, process_spec, members, arena, parts.schedule, heartbeat)
-        everyone = range(len(members))
-        self.learner = learner_of(process_spec, members, arena, everyone, heartbeat)
+        self.actor_process = ActorProcess(
+            parts.entry, process_spec, agents, arena, parts.schedule, heartbeat
+        )
+        everyone = range(len(agents))
+        self.worker = worker_of(process_spec, agents, arena, everyone, heartbeat)
         self._played = self.actor_process.actor.begin()
         """The last round that had been played when this process took over."""
-        self.learner.begin()
+        self.worker.begin()
 
     def advance(self, number: int) -> None:
         """Play and learn a round, or what is left of it."""
         if number > self._played:
             self.actor_process.play_round(number)
-        self.learner.learn_round(number)
+        self.worker.learn_round(number)
 
     def finish(self) -> None:
-        """Play the matches of the last border."""
+        """Play the matches of the last boundary."""
         self.actor_process.finish()
 
     def close(self) -> None:
@@ -88,7 +90,7 @@ class Executor:
         self.now = self.now or OneProcess(self.parts)
 
     def advance(self, number: int) -> None:
-        """Go on to a border; if processes do not even start, go on without them."""
+        """Go on to a boundary; if processes do not even start, go on without them."""
         assert self.now is not None
         try:
             self.now.advance(number)
@@ -102,12 +104,12 @@ class Executor:
         self.parts.tell("note", line=line)
 
     def reconsider(self, played: float, learned: float, whole: float) -> None:
-        """At a border: time the round that was, and change who computes if it pays.
+        """At a boundary: time the round that was, and change who computes if it pays.
 
         Args:
             played: seconds of playing.
             learned: seconds of learning; 0 if no update was made.
-            whole: seconds from border to border.
+            whole: seconds from boundary to boundary.
         """
         if self.autoscaler is None:
             return
@@ -125,7 +127,7 @@ class Executor:
                 self._decide()
 
     def _settle(self) -> bool:
-        """Bring all to one border; return whether one may change who computes there."""
+        """Bring all to one boundary; return whether one may change who computes there."""
         assert isinstance(self.now, ProcessPool)
         self.now.settle()
         return self._can_go_back
@@ -164,11 +166,11 @@ class Executor:
     def _pool(self, workers: int) -> ProcessPool | None:
         """Return a crew with as many workers as the system gives; tell what it refused."""
         parts = self.parts
-        learning = sum(member.learns for member in parts.members)
+        learning = sum(agent.learns for agent in parts.agents)
         for fewer in range(min(workers, learning), 0, -1):
             pool = ProcessPool(
                 parts.process_spec,
-                parts.members,
+                parts.agents,
                 parts.arena,
                 parts.schedule,
                 fewer,

@@ -7,14 +7,13 @@ none left, and then kills. What is shared is known to the byte; the rest is abou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan, Learner
+from rookery.algorithms.base import Agent, Learner
 from rookery.config.run import Config
 from rookery.protocol.arena import Arena
 from rookery.shm.block import MemoryRefused
@@ -50,22 +49,22 @@ class Need:
 class Size:
     """What an agent's memory depends on."""
 
-    rule: type[Learner]
-    plan: AgentPlan
+    learner: type[Learner]
+    agent: Agent
     worlds: int
     turns: int
     """Of a round."""
 
 
 def check_run(
-    arena: Arena, config: Config, groups: Sequence[Sequence[Member]], free: int
+    arena: Arena, config: Config, groups: Sequence[Sequence[Agent]], free: int
 ) -> str:
     """Refuse a run that does not fit; say why `auto` has to keep it in one process.
 
     Raises:
         MemoryRefused: in one line.
     """
-    learning = sum(member.learns for group in groups for member in group)
+    learning = sum(agent.learns for group in groups for agent in group)
     if config.workers != "auto":
         workers = min(config.workers, learning)
         check_memory(needs_of(arena, config, groups, workers), free)
@@ -103,7 +102,7 @@ def what_lacks(needs: Sequence[Need], free: int) -> str:
 
 
 def needs_of(
-    arena: Arena, config: Config, groups: Sequence[Sequence[Member]], workers: int = 0
+    arena: Arena, config: Config, groups: Sequence[Sequence[Agent]], workers: int = 0
 ) -> list[Need]:
     """Return what a run takes at its peak.
 
@@ -115,7 +114,7 @@ def needs_of(
     """
     planned = arena.sizes()
     shared = planned if config.storage == "memory" else dict.fromkeys(planned, 0)
-    sizes = [[_size(member, config) for member in group] for group in groups]
+    sizes = [[_size(agent, config) for agent in group] for group in groups]
     updates = _update_bytes(sizes, workers)
     copies = _saving_bytes(arena) if config.checkpoints.replay else 0
     if not workers:
@@ -142,10 +141,8 @@ def _replays(kept: int, copies: int) -> Need:
     return Need("replays and their copies for checkpoints", kept + copies, lower)
 
 
-def _size(member: Member, config: Config) -> Size:
-    assert member.algorithm is not None
-    rule = member.algorithm.rule
-    return Size(rule, member.plan, config.worlds, config.turns_per_round)
+def _size(agent: Agent, config: Config) -> Size:
+    return Size(agent.learner, agent, config.worlds, config.turns_per_round)
 
 
 def _saving_bytes(arena: Arena) -> int:
@@ -167,17 +164,17 @@ def _update_bytes(groups: Sequence[Sequence[Size]], workers: int) -> int:
 
 def _working_bytes(size: Size) -> int:
     """Return what an agent's learning takes at its peak, with two states."""
-    return size.rule.working_bytes(size.plan, size.worlds, size.turns)
+    return size.learner.working_bytes(size.agent, size.worlds, size.turns)
 
 
 def _state_bytes(size: Size) -> int:
-    shapes = size.rule.shapes(size.plan, 1, 1).values()
+    shapes = size.learner.shapes(size.agent, 1, 1).values()
     return sum(prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
 
 
 def _acting_bytes(size: Size) -> int:
     """Return what acting in all worlds at once takes."""
-    spec, settings = size.plan.spec, size.plan.settings
+    spec, settings = size.agent.spec, size.agent.settings
     seen = settings.frames * sum(prod(part.shape) for part in spec.parts.values())
     looks = settings.iqn.acting_quantiles if settings.algorithm == "iqn" else 1
     numbers = 2 * seen + 2 * (looks + 1) * settings.network.width + 3 * spec.num_actions
@@ -201,13 +198,13 @@ def _advice(groups: Sequence[Sequence[Size]], cost: Callable[[Size], int]) -> st
 def _halved(size: Size) -> dict[str, Size]:
     """Return the same agent with less of one thing, by the setting's name."""
     found = {
-        "worlds": Size(size.rule, size.plan, size.worlds // 2, size.turns),
-        "turns_per_round": Size(size.rule, size.plan, size.worlds, size.turns // 2),
+        "worlds": Size(size.learner, size.agent, size.worlds // 2, size.turns),
+        "turns_per_round": Size(size.learner, size.agent, size.worlds, size.turns // 2),
     }
     for name in HALVED:
-        settings = _with_half(size.plan.settings, name.split("."))
-        plan = AgentPlan(size.plan.number, size.plan.spec, settings)
-        found[name] = Size(size.rule, plan, size.worlds, size.turns)
+        settings = _with_half(size.agent.settings, name.split("."))
+        agent = replace(size.agent, settings=settings)
+        found[name] = Size(size.learner, agent, size.worlds, size.turns)
     return found
 
 

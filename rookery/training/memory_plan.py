@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rookery.actor.process import seat_scripted
 from rookery.actor.state import ActorState, snapshot_of
-from rookery.algorithms.agents import Member, capacity_of
+from rookery.algorithms.agents import capacity_of
+from rookery.algorithms.base import Agent
 from rookery.config.run import Config
 from rookery.games.base import Game
 from rookery.games.registry import Entry
@@ -20,32 +21,30 @@ NUMBER_BYTES = 26
 """The longest number that JSON writes, with its comma."""
 
 
-def plan_memory(
-    entry: Entry, config: Config, game: Game, members: Sequence[Member]
-) -> Arena:
+def plan_memory(entry: Entry, config: Config, game: Game, agents: Sequence[Agent]) -> Arena:
     """Return all memory that a run needs, planned and not yet allocated."""
-    agents = []
-    for member in members:
-        slots = slots_of(member, config)
+    memory = []
+    for agent in agents:
+        slots = slots_of(agent, config)
         state = None
-        if member.algorithm is not None:
-            state = member.algorithm.rule.shapes(member.plan, slots, config.worlds)
-        agents.append(AgentMemory(member.plan.spec, slots, state, member.hidden))
-    players = seat_scripted(entry, game, members, config.seed)
-    snapshot = snapshot_of(game, ActorState(members, game), players)
+        if not agent.is_scripted:
+            state = agent.learner.shapes(agent, slots, config.worlds)
+        memory.append(AgentMemory(agent.spec, slots, state, agent.hidden))
+    players = seat_scripted(entry, game, agents, config.seed)
+    snapshot = snapshot_of(game, ActorState(agents, game), players)
     shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}
     reports = max(2, rounds_ahead(config))
     size = report_bytes(config, game)
-    return Arena.planned(config.worlds, agents, shapes, reports, size)
+    return Arena.planned(config.worlds, memory, shapes, reports, size)
 
 
-def slots_of(member: Member, config: Config) -> int:
+def slots_of(agent: Agent, config: Config) -> int:
     """Return how many turns of an agent are kept."""
-    frames, turns = member.plan.settings.frames, config.turns_per_round
+    frames, turns = agent.settings.frames, config.turns_per_round
     ahead = rounds_ahead(config)
-    if not member.learns:
+    if not agent.learns:
         return (1 + ahead) * turns + frames - 1
-    capacity = capacity_of(member, turns, config.worlds)
+    capacity = capacity_of(agent, turns, config.worlds)
     return slots_needed(capacity, config.worlds, turns, frames, ahead)
 
 

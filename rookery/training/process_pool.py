@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.protocol.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
 from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule
@@ -29,7 +29,7 @@ class ProcessPool:
     def __init__(
         self,
         process_spec: ProcessSpec,
-        members: Sequence[Member],
+        agents: Sequence[Agent],
         arena: Arena,
         schedule: RoundSchedule,
         workers: int,
@@ -38,32 +38,35 @@ class ProcessPool:
     ) -> None:
         self._arena, self._schedule = arena, schedule
         self._stop = stop or StopFlag()
-        self._process_spec = replace(process_spec, generation=arena.counters.load(HANDED) + 1)
-        hosted = share_out(members, workers)
-        self.hosted = {worker_name(i): agents for i, agents in enumerate(hosted)}
-        self._members = members
+        self._process_spec = replace(
+            process_spec, generation=arena.counters.load(HANDED) + 1
+        )
+        hosted = share_out(agents, workers)
+        self.hosted = {worker_name(i): numbers for i, numbers in enumerate(hosted)}
+        self._agents = agents
         self._is_handed_over = False
         progress = {ACTOR: SNAPSHOT} | {
-            role: f"version {members[agents[0]].id}" for role, agents in self.hosted.items()
+            role: f"version {agents[numbers[0]].id}"
+            for role, numbers in self.hosted.items()
         }
         restarts = process_spec.config.restarts
         limits = Limits(restarts.limit, restarts.silence)
         about = {role: self._in_words(role) for role in self.hosted}
 
         def tell_with_agents(event: str, role: str, **more: Any) -> str | None:
-            agents = {"agents": self._agents(role)} if role in self.hosted else {}
+            agents = {"agents": self._hosted_ids(role)} if role in self.hosted else {}
             return tell(event, role, **agents, **more)
 
         self.supervisor = Supervisor(
             self._launch, arena.counters, progress, limits, tell_with_agents, about
         )
 
-    def _agents(self, role: str) -> list[str]:
+    def _hosted_ids(self, role: str) -> list[str]:
         """Return the ids of the agents that a worker hosts."""
-        return [self._members[i].id for i in self.hosted.get(role, ())]
+        return [self._agents[i].id for i in self.hosted.get(role, ())]
 
     def _in_words(self, role: str) -> str:
-        agents = self._agents(role)
+        agents = self._hosted_ids(role)
         return f"{role} (agent{'s' if len(agents) > 1 else ''} {', '.join(agents)})"
 
     def start(self) -> None:
@@ -90,7 +93,7 @@ class ProcessPool:
             self.supervisor.look_for_stalls()
 
     def settle(self) -> None:
-        """Wait until all have done what they may, so that all are at one border."""
+        """Wait until all have done what they may, so that all are at one boundary."""
         self.advance(self._schedule.last_allowed)
 
     def _hand_over(self) -> None:
@@ -114,27 +117,28 @@ class ProcessPool:
         self.supervisor.close()
 
     def _launch(self, role: str) -> Child:
-        process_spec = replace(self._process_spec, role=role, hosted=self.hosted.get(role, ()))
-        memory = self._arena.describe(None if role == ACTOR else self._agents(role))
+        process_spec = replace(
+            self._process_spec, role=role, hosted=self.hosted.get(role, ())
+        )
+        memory = self._arena.describe(None if role == ACTOR else self._hosted_ids(role))
         return start(role, process_spec.to_json(), memory)
 
 
-def share_out(members: Sequence[Member], workers: int) -> list[list[int]]:
+def share_out(agents: Sequence[Agent], workers: int) -> list[list[int]]:
     """Return the agents of each worker, so that all have about as much to do."""
-    learning = [member for member in members if member.learns]
+    learning = [agent for agent in agents if agent.learns]
     loads = [0.0] * min(workers, len(learning))
     hosted: list[list[int]] = [[] for _ in loads]
-    for member in sorted(learning, key=cost_of, reverse=True):
+    for agent in sorted(learning, key=cost_of, reverse=True):
         least = loads.index(min(loads))
-        loads[least] += cost_of(member)
-        hosted[least].append(member.plan.number)
-    return [sorted(agents) for agents in hosted]
+        loads[least] += cost_of(agent)
+        hosted[least].append(agent.number)
+    return [sorted(numbers) for numbers in hosted]
 
 
-def cost_of(member: Member) -> float:
+def cost_of(agent: Agent) -> float:
     """Return about how much work an agent's updates of a round are."""
-    assert member.algorithm is not None
-    plan, settings = member.plan, member.plan.settings
-    rule = member.algorithm.rule
-    (size,), _ = rule.shapes(plan, 1, 1)["weights"]
-    return float(size * settings.batch_size * max(1, rule.updates(settings)))
+    agent, settings = agent, agent.settings
+    learner = agent.learner
+    (size,), _ = learner.shapes(agent, 1, 1)["weights"]
+    return float(size * settings.batch_size * max(1, learner.updates(settings)))

@@ -4,8 +4,8 @@
 
 Everything that passes between them lies in the arena. So it makes no difference to the
 result whether they run in this process, one after the other, or side by side in several:
-`sync` learns round k from all experience up to border k, `pipelined` from that up to
-border k - 1, and round k is played with exactly version k - 1.
+`sync` learns round k from all experience up to boundary k, `pipelined` from that up to
+boundary k - 1, and round k is played with exactly version k - 1.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from rookery.actor.actor import Played
 from rookery.actor.process import build_game
 from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import (
-    Member,
     build_agents,
     check_agents,
     groups_of,
     learning_ids,
     weight_shapes,
 )
-from rookery.algorithms.base import Metrics
+from rookery.algorithms.base import Agent, Metrics
 from rookery.algorithms.torch_setup import standard_state, use_one_thread
 from rookery.config.run import Config
 from rookery.errors import ConfigError, RookeryError
@@ -109,25 +108,25 @@ class Training:
         """What agents start with, by id, where it is not their own."""
         self.config = config
         game = build_game(entry, config)
-        self.members = build_agents(config, game.agents)
-        check_agents(self.members, config.worlds)
+        self.agents = build_agents(config, game.agents)
+        check_agents(self.agents, config.worlds)
         probe_of(config)  # a mistake in naming it is told before anything starts
-        self.arena = plan_memory(entry, config, game, self.members)
-        together = groups_of(self.members)
+        self.arena = plan_memory(entry, config, game, self.agents)
+        together = groups_of(self.agents)
         lacking = check_run(self.arena, config, together, available())
         self.warnings = [lacking] if lacking else []
         can_change = config.workers == "auto" and not lacking and game.can_snapshot
         with standard_state():
-            self._rules = {
-                member.id: member.algorithm.rule([member.plan], config.seed)
-                for member in self.members
-                if member.algorithm is not None
+            self._learners = {
+                agent.id: agent.learner([agent], config.seed)
+                for agent in self.agents
+                if not agent.is_scripted
             }
             exact, lines = split_groups(
                 together, config.seed, config.worlds, config.turns_per_round
             )
-        self.warnings += [*lines, *advise(config, self.members)]
-        groups = [[member.plan.number for member in group] for group in exact]
+        self.warnings += [*lines, *advise(config, self.agents)]
+        groups = [[agent.number for agent in group] for group in exact]
         self.process_spec = ProcessSpec(
             config,
             game.agents,
@@ -138,18 +137,18 @@ class Training:
         )
         game.close()
         self._get_memory(folder if config.storage == "disk" else None)
-        learning = learning_ids(self.members)
+        learning = learning_ids(self.agents)
         self.schedule = RoundSchedule(config, self.arena.counters, learning)
         self.parts = Parts(
             entry,
             self.process_spec,
-            self.members,
+            self.agents,
             self.arena,
             self.schedule,
             stop or StopFlag(),
             tell,
         )
-        autoscaler = Autoscaler(config, self.members) if can_change else None
+        autoscaler = Autoscaler(config, self.agents) if can_change else None
         self.executor = Executor(self.parts, autoscaler)
         self.matches = 0
         """Evaluations and recordings that main has been told of."""
@@ -167,7 +166,7 @@ class Training:
             self.arena.allocate()
 
     def go_on_from(self, boundary: int, matches: int) -> None:
-        """Go on from a border whose states, rows and snapshot are in memory."""
+        """Go on from a boundary whose states, rows and snapshot are in memory."""
         self.boundary, self.matches = boundary, matches
         if self.arena.counters.load(MATCHES) < matches:
             self.arena.counters.store(MATCHES, matches)
@@ -178,7 +177,7 @@ class Training:
             self.publish_first()
         workers = self.config.workers
         left = range((self.boundary or 0) + 1, self.config.rounds + 1)
-        # Nobody is started for the matches of the last border alone.
+        # Nobody is started for the matches of the last boundary alone.
         self.executor.start(0 if workers == "auto" or not left else workers)
         for number in left:
             started = time.perf_counter()
@@ -202,10 +201,10 @@ class Training:
         """Return what everybody reported of a round."""
         played = Played.from_json(self.arena.actor_reports().read(number))
         learned = Learned()
-        for member in self.members:
-            if member.learns:
-                report = self.arena.reports(member.id).read(number)
-                learned.metrics[member.id] = report["metrics"]
+        for agent in self.agents:
+            if agent.learns:
+                report = self.arena.reports(agent.id).read(number)
+                learned.metrics[agent.id] = report["metrics"]
                 learned.seconds += report["seconds"]
         seconds = time.perf_counter() - started
         return Round(number, played, learned, seconds, self.new_matches())
@@ -220,81 +219,79 @@ class Training:
     @standard_state()
     def publish_first(self) -> None:
         """Publish version 0 of every state: the agent's own, or one trained elsewhere."""
-        for member in self.members:
-            if member.algorithm is not None:
-                state = self.first_state(member)
-                origin = self._origins.get(member.id)
+        for agent in self.agents:
+            if not agent.is_scripted:
+                state = self.first_state(agent)
+                origin = self._origins.get(agent.id)
                 if origin is not None and origin.rows is not None:
-                    self._bring_rows(member, state, origin.rows)
-                self.arena.states(member.id).publish(0, state)
+                    self._bring_rows(agent, state, origin.rows)
+                self.arena.states(agent.id).publish(0, state)
 
-    def _bring_rows(self, member: Member, state: dict[str, Array], data: Array) -> None:
+    def _bring_rows(self, agent: Agent, state: dict[str, Array], data: Array) -> None:
         """Give an agent the experience that it has from another run."""
-        rows, config = self.arena.rows(member.id), self.config
+        rows, config = self.arena.rows(agent.id), self.config
         most = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
         first = rows.prepend(data[-most:])
-        self.arena.counters.store(first_row(member.id), first)
+        self.arena.counters.store(first_row(agent.id), first)
         if "priorities" in state:  # all alike; what cannot be drawn is dropped at once
             places = np.zeros((rows.slots, config.worlds))
             places[np.arange(first, 0) % rows.slots] = 1.0
             state["priorities"] = places.ravel()
 
-    def first_state(self, member: Member) -> dict[str, Array]:
+    def first_state(self, agent: Agent) -> dict[str, Array]:
         """Return the state an agent starts with."""
-        rule = self._rules[member.id]
-        state = rule.initial(member.plan)
-        origin = self._origins.get(member.id)
+        learner = self._learners[agent.id]
+        state = learner.initial(agent)
+        origin = self._origins.get(agent.id)
         if origin is None:
             return state
-        if set(origin.weights) != set(weight_shapes(member)):
+        if set(origin.weights) != set(weight_shapes(agent)):
             raise ConfigError(
-                f"agent '{member.id}' cannot start from there: that network has other "
+                f"agent '{agent.id}' cannot start from there: that network has other "
                 "layers than this one; use the same network settings."
             )
         if origin.state is not None:
-            first = rule.named(state)
+            first = learner.named(state)
             given = first | dict(origin.state)
             if shapes_of(given) != shapes_of(first):
                 raise ConfigError(
-                    f"agent '{member.id}' cannot start from there: what it learned is of "
+                    f"agent '{agent.id}' cannot start from there: what it learned is of "
                     "another shape; use the same settings, or export with --weights-only."
                 )
-            return state | rule.unnamed(given)
-        weights = type(rule).flat_weights(member.plan, origin.weights)
+            return state | learner.unnamed(given)
+        weights = type(learner).flat_weights(agent, origin.weights)
         state |= {"weights": weights}
         return state | ({"target": weights} if "target" in state else {})
 
     def named_weights(self, version: int) -> dict[str, dict[str, Array]]:
         """Return the weights of a version by agent id, by name and without padding."""
-        published = PublishedWeights(self.arena, self.members)
+        published = PublishedWeights(self.arena, self.agents)
         weights = published.exact(version) if self._is_exact else published.newest()
         return {
-            member.id: member.algorithm.rule.named_weights(
-                member.plan, weights.arrays[member.plan.number]
-            )
-            for member in self.members
-            if member.algorithm is not None
+            agent.id: agent.learner.named_weights(agent, weights.arrays[agent.number])
+            for agent in self.agents
+            if not agent.is_scripted
         }
 
-    def named_state(self, member: Member, version: int) -> dict[str, Array]:
+    def named_state(self, agent: Agent, version: int) -> dict[str, Array]:
         """Return an agent's state at a version, by name and without padding."""
-        states = self.arena.states(member.id)
+        states = self.arena.states(agent.id)
         if self._is_exact:
-            arrays = states.read(version if member.learns else 0)
-        else:  # there is no common border, but everybody is whole
+            arrays = states.read(version if agent.learns else 0)
+        else:  # there is no common boundary, but everybody is whole
             _, arrays = states.newest(states.names)
-        return self.named(member, arrays)
+        return self.named(agent, arrays)
 
-    def named(self, member: Member, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def named(self, agent: Agent, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return a state by name and without padding."""
-        return self._rules[member.id].named(arrays)
+        return self._learners[agent.id].named(arrays)
 
-    def unnamed_state(self, member: Member, named: Mapping[str, Array]) -> dict[str, Array]:
+    def unnamed_state(self, agent: Agent, named: Mapping[str, Array]) -> dict[str, Array]:
         """Return a state as it lies in memory from what `named_state` gave."""
-        return self._rules[member.id].unnamed(named)
+        return self._learners[agent.id].unnamed(named)
 
     def snapshot(self, recorded: int) -> tuple[int, dict[str, Array]]:
-        """Return the border that a checkpoint is of, and the actor's snapshot there.
+        """Return the boundary that a checkpoint is of, and the actor's snapshot there.
 
         In async the actor may be ahead of what is recorded, and plays on meanwhile.
         """

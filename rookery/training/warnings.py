@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rookery.algorithms.agents import Member
+from rookery.algorithms.base import Agent
 from rookery.config.run import Config
 from rookery.training.autoscale import cores
 
 
-def advise(config: Config, members: Sequence[Member]) -> list[str]:
+def advise(config: Config, agents: Sequence[Agent]) -> list[str]:
     """Return everything a person should look at before training, one line each."""
     found: list[str] = []
-    for member in members:
-        if member.learns:
-            for line in _of_agent(config, member):
-                found.append(f"agent '{member.id}': {line}")
-    general = list(_processes(config, sum(member.learns for member in members)))
-    return [*general, *dict.fromkeys(_merged(found, members))]
+    for agent in agents:
+        if agent.learns:
+            for line in _of_agent(config, agent):
+                found.append(f"agent '{agent.id}': {line}")
+    general = list(_processes(config, sum(agent.learns for agent in agents)))
+    return [*general, *dict.fromkeys(_merged(found, agents))]
 
 
 def _processes(config: Config, learning: int) -> Iterator[str]:
@@ -40,30 +40,29 @@ def _processes(config: Config, learning: int) -> Iterator[str]:
         )
 
 
-def _merged(lines: Sequence[str], members: Sequence[Member]) -> Iterator[str]:
+def _merged(lines: Sequence[str], agents: Sequence[Agent]) -> Iterator[str]:
     """Say once what holds for every learning agent."""
-    learning = [member.id for member in members if member.learns]
+    learning = [agent.id for agent in agents if agent.learns]
     texts = [line.split(": ", 1)[1] for line in lines]
     for line, text in zip(lines, texts, strict=True):
         yield text if texts.count(text) == len(learning) else line
 
 
-def _of_agent(config: Config, member: Member) -> Iterator[str]:
-    assert member.algorithm is not None
-    yield from _learning(member)
-    if not member.algorithm.rule.on_policy:  # the others have no replay to draw from
-        yield from _updates(config, member)
-        yield from _replay(config, member)
+def _of_agent(config: Config, agent: Agent) -> Iterator[str]:
+    yield from _learning(agent)
+    if not agent.on_policy:  # the others have no replay to draw from
+        yield from _updates(config, agent)
+        yield from _replay(config, agent)
 
 
-def _learning(member: Member) -> Iterator[str]:
-    settings = member.plan.settings
+def _learning(agent: Agent) -> Iterator[str]:
+    settings = agent.settings
     if settings.learning_rate > 0.01:
         yield (
             f"learning_rate {settings.learning_rate:g} is high for Adam; above 0.01 values "
             "usually diverge."
         )
-    if member.hidden and settings.frames > 1:
+    if agent.hidden and settings.frames > 1:
         yield (
             f"frames is {settings.frames}, but a recurrent agent carries along what it "
             "saw: frames=1 is enough, and quicker."
@@ -72,8 +71,8 @@ def _learning(member: Member) -> Iterator[str]:
         yield "discount is 1: values of long episodes can grow without bound."
 
 
-def _updates(config: Config, member: Member) -> Iterator[str]:
-    settings = member.plan.settings
+def _updates(config: Config, agent: Agent) -> Iterator[str]:
+    settings = agent.settings
     if settings.batch_size < 8:
         yield f"batch_size {settings.batch_size} is small: gradients will be mostly noise."
     if settings.updates_per_round == 0:
@@ -90,8 +89,8 @@ def _updates(config: Config, member: Member) -> Iterator[str]:
         yield f"every step is learned from about {times:.0f} times: it may overfit."
 
 
-def _replay(config: Config, member: Member) -> Iterator[str]:
-    settings = member.plan.settings
+def _replay(config: Config, agent: Agent) -> Iterator[str]:
+    settings = agent.settings
     replay, epsilon = settings.replay, settings.epsilon
     steps = config.rounds * config.turns_per_round * config.worlds
     if epsilon.steps > steps and epsilon.end < epsilon.start:

@@ -12,8 +12,8 @@ from rookery.actor.actor import Actor
 from rookery.actor.policies import PolicyRunner
 from rookery.actor.state import ActorState, snapshot_of
 from rookery.actor.weights import Weights
-from rookery.algorithms.agents import AgentPlan, Member, groups_of
-from rookery.algorithms.base import Algorithm, PolicyOutput, Policy
+from rookery.algorithms.agents import groups_of
+from rookery.algorithms.base import Agent, Algorithm, Policy, PolicyOutput
 from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.iqn import IqnLearner
 from rookery.config.agent import AgentSettings, EpsilonConfig
@@ -129,7 +129,7 @@ class Scout(Policy):
         self.weights_seen.append((number, self.weights.copy()))
 
     def act(self, moment):
-        numbers = tuple(plan.number for plan in self.plans)
+        numbers = tuple(agent.number for agent in self.agents)
         self.moments.append(SimpleNamespace(agents=numbers, **vars(moment)))
         seen = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in moment.seen])
         wanted = (moment.draws[..., 0] * 1000 + seen + self.weights.sum()).astype(
@@ -168,8 +168,8 @@ class ActorProcess:
         self.scout = type("Scout", (Scout,), {"moments": [], "weights_seen": []})
         chosen = AgentSettings(frames=frames, epsilon=EpsilonConfig(steps=20))
         algorithm = Algorithm("scout", self.scout, IqnLearner)
-        self.members = [
-            Member(AgentPlan(i, spec, chosen), *role)
+        self.agents = [
+            Agent(i, spec, chosen, *role)
             for i, spec in enumerate(self.game.agents)
             for role in [
                 (None, "counting", False) if i in scripted else (algorithm, None, True)
@@ -183,19 +183,19 @@ class ActorProcess:
         }
         weights = {"weights": ((2,), np.float32)}
         memory = [AgentMemory(spec, slots, weights) for spec in self.game.agents]
-        first = snapshot_of(guarded, ActorState(self.members, guarded), self.players)
+        first = snapshot_of(guarded, ActorState(self.agents, guarded), self.players)
         shapes = {name: (array.shape, array.dtype) for name, array in first.items()}
         self.arena = Arena.planned(WORLDS, memory, shapes)
         self.arena.allocate()
-        policies = PolicyRunner(groups_of(self.members), 0, WORLDS)
-        self.actor = Actor(guarded, self.members, self.players, self.arena, policies, TURNS)
+        policies = PolicyRunner(groups_of(self.agents), 0, WORLDS)
+        self.actor = Actor(guarded, self.agents, self.players, self.arena, policies, TURNS)
 
     def replace_actor(self, game):
         """Begin with a new actor and game where another has left its rows."""
-        policies = PolicyRunner(groups_of(self.members), 0, WORLDS)
+        policies = PolicyRunner(groups_of(self.agents), 0, WORLDS)
         guarded = GuardedGame(game, "meadow")
         self.game = game
-        self.actor = Actor(guarded, self.members, self.players, self.arena, policies, TURNS)
+        self.actor = Actor(guarded, self.agents, self.players, self.arena, policies, TURNS)
 
     def play(self, *rounds):
         """Play rounds; agent i plays round k with weights 10 * k + i."""
@@ -204,7 +204,7 @@ class ActorProcess:
                 number,
                 Weights(
                     {i: np.full(2, 10 * (number - 1) + i, np.float32) for i in (0, 1)},
-                    {i: number - 1 for i in (0, 1) if self.members[i].learns},
+                    {i: number - 1 for i in (0, 1) if self.agents[i].learns},
                 ),
             )
             for number in rounds
@@ -378,8 +378,8 @@ def test_what_an_agent_acts_on_is_stacked_from_its_rows(staged, in_turn, agent):
 
     stage.play(1, 2, 3)
 
-    member = stage.members[agent]
-    reader = reader_of(member, stage.arena.rows(member.id), TURNS)
+    agent = stage.agents[agent]
+    reader = reader_of(agent, stage.arena.rows(agent.id), TURNS)
     acted_on = [
         moment.seen[moment.agents.index(agent)]
         for moment in stage.scout.moments
@@ -480,7 +480,7 @@ def test_exploration_is_a_function_of_the_agents_own_steps_so_far(staged, in_tur
     ]
     per_turn = stage.column(agent, "active").sum(axis=1)
     so_far = np.cumsum(per_turn) - per_turn
-    chosen = stage.members[agent].plan.settings.epsilon
+    chosen = stage.agents[agent].settings.epsilon
     assert chances == [epsilon(chosen, steps) for steps in so_far.tolist()]
     assert len(set(chances)) > 3
 

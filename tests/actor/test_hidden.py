@@ -64,10 +64,10 @@ class Watched:
         def watched(policy, moment):
             before = [each.copy() for each in moment.hidden]
             choice = act(policy, moment)
-            for i, plan in enumerate(policy.plans):
-                key = (plan.spec.id, self._turns[plan.spec.id])
+            for i, agent in enumerate(policy.agents):
+                key = (agent.spec.id, self._turns[agent.spec.id])
                 self.before[key], self.after[key] = before[i], choice.hidden[i].copy()
-                self._turns[plan.spec.id] += 1
+                self._turns[agent.spec.id] += 1
             return choice
 
         return watched
@@ -86,18 +86,18 @@ def test_each_turn_is_acted_with_what_was_carried_on_from_the_one_before(
     watched = Watched(training, monkeypatch)
 
     starts = out = 0
-    for member in training.members:
-        rows = training.arena.rows(member.id)
+    for agent in training.agents:
+        rows = training.arena.rows(agent.id)
         for turn in range(max(1, 48 - rows.slots + 1), 48):
             slot, last = turn % rows.slots, (turn - 1) % rows.slots
-            found = watched.before[member.id, turn]
+            found = watched.before[agent.id, turn]
             np.testing.assert_array_equal(rows.columns["hidden"][slot], found)
             starting = rows.columns["age"][slot] == 0
             active = rows.columns["active"][last]
             carried = np.where(
                 active[:, None],
-                watched.after[member.id, turn - 1],
-                watched.before[member.id, turn - 1],
+                watched.after[agent.id, turn - 1],
+                watched.before[agent.id, turn - 1],
             )
             np.testing.assert_array_equal(found[~starting], carried[~starting])
             assert not found[starting].any()
@@ -140,10 +140,10 @@ def test_an_actor_plays_the_same_again_from_a_snapshot(training):
     train(training)
     snapshot = training.arena.snapshots().read(6)
     kept = {name: array.copy() for name, array in snapshot.items()}
-    weights = PublishedWeights(training.arena, training.members).exact(6)
+    weights = PublishedWeights(training.arena, training.agents).exact(6)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.executor.now.stage.actor
-    rows = [training.arena.rows(member.id) for member in training.members]
+    actor = training.executor.now.actor_process.actor
+    rows = [training.arena.rows(agent.id) for agent in training.agents]
 
     found = []
     for _ in range(2):

@@ -71,10 +71,10 @@ class Watched:
 
     def _watched_act(self, act):
         def watched(policy, moment):
-            for plan, seen in zip(policy.plans, moment.seen, strict=True):
+            for agent, seen in zip(policy.agents, moment.seen, strict=True):
                 copies = {name: part.copy() for name, part in seen.items()}
-                self.acted_on[plan.spec.id, self._turns[plan.spec.id]] = copies
-                self._turns[plan.spec.id] += 1
+                self.acted_on[agent.spec.id, self._turns[agent.spec.id]] = copies
+                self._turns[agent.spec.id] += 1
             return act(policy, moment)
 
         return watched
@@ -120,14 +120,14 @@ def test_the_last_window_is_what_was_acted_on(trained, monkeypatch, game):
     watched = Watched(training, monkeypatch)
 
     turns = 12 * SMALL["turns_per_round"]
-    for member in training.members:
+    for agent in training.agents:
         reader = reader_of(
-            member, training.arena.rows(member.id), training.config.turns_per_round
+            agent, training.arena.rows(agent.id), training.config.turns_per_round
         )
         assert reader.rows.slots < turns / 2  # the ring has gone around
         for turn in range(turns - 20, turns):
             found = reader.look(np.full(3, turn), np.arange(3))
-            for name, part in watched.acted_on[member.id, turn].items():
+            for name, part in watched.acted_on[agent.id, turn].items():
                 assert found[name].tobytes() == part.tobytes()
 
 
@@ -169,13 +169,13 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
 
     for one in training.rounds():
         boundary = one.number * SMALL["turns_per_round"]
-        for member in training.members:
-            rows = training.arena.rows(member.id)
+        for agent in training.agents:
+            rows = training.arena.rows(agent.id)
             for turn in range(boundary - SMALL["turns_per_round"], boundary):
-                kept[member.id, turn] = rows.records[turn % rows.slots].tobytes()
+                kept[agent.id, turn] = rows.records[turn % rows.slots].tobytes()
             for turn in range(max(0, boundary - 20), boundary):
-                assert rows.records[turn % rows.slots].tobytes() == kept[member.id, turn]
-    assert training.executor.now.stage.actor.life.episodes.number.min() >= 3
+                assert rows.records[turn % rows.slots].tobytes() == kept[agent.id, turn]
+    assert training.executor.now.actor_process.actor.state.episodes.number.min() >= 3
 
 
 @pytest.mark.shows("B7")
@@ -184,9 +184,9 @@ def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
 
     train(training)
 
-    member = training.members[0]
+    agent = training.agents[0]
     reader = reader_of(
-        member, training.arena.rows(member.id), training.config.turns_per_round
+        agent, training.arena.rows(agent.id), training.config.turns_per_round
     )
     reader.take_in(42)
     turns, worlds = reader.opening(reader.usable)
@@ -200,10 +200,10 @@ def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
     training = trained(game, rounds=2, agents={"2": {"player": "forager"}})
     train(training)
     kept = {n: a.copy() for n, a in training.arena.snapshots().read(2).items()}
-    weights = PublishedWeights(training.arena, training.members).exact(2)
+    weights = PublishedWeights(training.arena, training.agents).exact(2)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.executor.now.stage.actor
-    rows = [training.arena.rows(m.id) for m in training.members]
+    actor = training.executor.now.actor_process.actor
+    rows = [training.arena.rows(m.id) for m in training.agents]
 
     found = []
     for _ in range(2):
@@ -211,7 +211,7 @@ def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
         for number in (3, 4):
             actor.play_round(number, weights)
         found.append([one.records.tobytes() for one in rows])
-        found[-1].append(actor.life.hashes.tobytes())
+        found[-1].append(actor.state.hashes.tobytes())
 
     assert found[0] == found[1]
 
@@ -226,6 +226,6 @@ def test_ppo_draws_its_actions_whatever_epsilon_says(trained):
     train(plain)
     train(other)
 
-    for member in plain.members:
-        theirs = other.arena.rows(member.id).columns["action"]
-        np.testing.assert_array_equal(plain.arena.rows(member.id).columns["action"], theirs)
+    for agent in plain.agents:
+        theirs = other.arena.rows(agent.id).columns["action"]
+        np.testing.assert_array_equal(plain.arena.rows(agent.id).columns["action"], theirs)

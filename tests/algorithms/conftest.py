@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.config.agent import AgentSettings
 from rookery.replay.buffer import ReplayReader, ReplayWriter, slots_needed
 from rookery.replay.rows import Rows
@@ -65,9 +65,9 @@ def spec_of(number: int = 0, parts=PARTS, actions: int = 5, masked: bool = False
     return AgentSpec(str(number), "tester", parts, names, masked)
 
 
-def plan_of(number: int = 0, spec: AgentSpec | None = None, **chosen: Any) -> AgentPlan:
+def agent_of(number: int = 0, spec: AgentSpec | None = None, **chosen: Any) -> Agent:
     """Return the plan of one agent."""
-    return AgentPlan(number, spec or spec_of(number), settings_of(**chosen))
+    return Agent(number, spec or spec_of(number), settings_of(**chosen))
 
 
 class Life:
@@ -75,7 +75,7 @@ class Life:
 
     def __init__(
         self,
-        plan: AgentPlan,
+        agent: Agent,
         luck: int = 0,
         *,
         worlds=WORLDS,
@@ -83,16 +83,16 @@ class Life:
         n_step=None,
         hidden=0,
     ) -> None:
-        settings = plan.settings
-        self.plan, self.worlds, self.turns = plan, worlds, turns
+        settings = agent.settings
+        self.agent, self.worlds, self.turns = agent, worlds, turns
         capacity = settings.replay.capacity
         slots = slots_needed(capacity, worlds, turns, settings.frames)
-        block = Block.create(Rows.layout(plan.spec, worlds, slots, hidden))
+        block = Block.create(Rows.layout(agent.spec, worlds, slots, hidden))
         self.rows = Rows(block)
         block.close()  # the rows hold on to the memory
         self._writer = ReplayWriter(self.rows)
         self.reader = ReplayReader(
-            plan.spec.id,
+            agent.spec.id,
             self.rows,
             capacity=capacity,
             frames=settings.frames,
@@ -101,11 +101,11 @@ class Life:
             discount_per=settings.discount_per,
         )
         self.turn = 0
-        self._chance = np.random.default_rng((luck, plan.number))
+        self._chance = np.random.default_rng((luck, agent.number))
         self._age = np.zeros(worlds, np.int64)
         self._closing = np.zeros(worlds, bool)
         self._hidden = np.zeros((worlds, hidden), np.float32)
-        self._carried = np.random.default_rng((luck, plan.number, 1))
+        self._carried = np.random.default_rng((luck, agent.number, 1))
 
     def live(
         self,
@@ -135,7 +135,7 @@ class Life:
     def _live_turn(
         self, unhappy: bool, out: bool, tamper: int, closing_legal: bool | None
     ) -> None:
-        chance, worlds, spec = self._chance, self.worlds, self.plan.spec
+        chance, worlds, spec = self._chance, self.worlds, self.agent.spec
         active = (chance.random(worlds) < 0.85) & ~self._closing & (not out)
         parts = {name: _seen(chance, part, worlds) for name, part in spec.parts.items()}
         legal = chance.random((worlds, spec.num_actions)) < 0.6
@@ -175,21 +175,21 @@ def _seen(chance: np.random.Generator, part: Part, worlds: int):
 class Crew:
     """A group of agents with their lives, trained by one rule."""
 
-    def __init__(self, algorithm, plans, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
-        luck = luck or [0] * len(plans)
-        rule = algorithm.rule
+    def __init__(self, algorithm, agents, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
+        luck = luck or [0] * len(agents)
+        learner = algorithm.learner
         self.lives = [
             Life(
-                plan,
+                agent,
                 one,
                 worlds=worlds,
-                n_step=rule.n_step(plan.settings),
-                hidden=rule.hidden(plan.settings),
+                n_step=learner.n_step(agent.settings),
+                hidden=learner.hidden(agent.settings),
             )
-            for plan, one in zip(plans, luck, strict=True)
+            for agent, one in zip(agents, luck, strict=True)
         ]
-        self.rule = rule(plans, seed)
-        self.rule.load([self.rule.initial(plan) for plan in plans])
+        self.learner = learner(agents, seed)
+        self.learner.load([self.learner.initial(agent) for agent in agents])
         self.round = 0
 
     def train(self, rounds=1, unhappy=(), out=(), **about):
@@ -208,14 +208,14 @@ class Crew:
         self.round += 1
         readers = [life.reader for life in self.lives]
         first = self.lives[0].first if first is None else first
-        return self.rule.learn(readers, self.round, first)
+        return self.learner.learn(readers, self.round, first)
 
     @property
     def states(self):
         """Copies of all agents' states."""
         return [
             {name: np.array(array) for name, array in state.items()}
-            for state in self.rule.save()
+            for state in self.learner.save()
         ]
 
 

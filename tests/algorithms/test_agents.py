@@ -34,42 +34,42 @@ def company(specs=None, **settings):
 
 
 def ids_of(groups):
-    return [[member.id for member in group] for group in groups]
+    return [[agent.id for agent in group] for group in groups]
 
 
 # Who is who.
 
 
 def test_everyone_learns_by_iqn_unless_told_otherwise():
-    members = company()
+    agents = company()
 
-    assert [member.id for member in members] == list(IDS)
-    assert [member.plan.number for member in members] == [0, 1, 2]
-    assert all(member.algorithm is IQN and member.learns for member in members)
-    assert all(member.player is None for member in members)
+    assert [agent.id for agent in agents] == list(IDS)
+    assert [agent.number for agent in agents] == [0, 1, 2]
+    assert all(agent.algorithm is IQN and agent.learns for agent in agents)
+    assert all(agent.player is None for agent in agents)
 
 
 def test_each_agent_has_its_own_algorithm_and_settings():
-    members = company(
+    agents = company(
         learning_rate=1e-4,
         agents={"hunter_b": {"algorithm": "ppo"}, "gatherer": {"learning_rate": 1e-2}},
     )
 
-    assert [member.algorithm for member in members] == [IQN, PPO, IQN]
-    rates = [member.plan.settings.learning_rate for member in members]
+    assert [agent.algorithm for agent in agents] == [IQN, PPO, IQN]
+    rates = [agent.settings.learning_rate for agent in agents]
     assert rates == [1e-4, 1e-4, 1e-2]
 
 
 def test_a_pattern_chooses_for_several_agents():
-    members = company(agents={"hunter*": {"network": {"width": 32}}})
+    agents = company(agents={"hunter*": {"network": {"width": 32}}})
 
-    widths = [member.plan.settings.network.width for member in members]
-    assert widths == [32, 32, members[2].plan.settings.network.width]
+    widths = [agent.settings.network.width for agent in agents]
+    assert widths == [32, 32, agents[2].settings.network.width]
     assert widths[2] != 32
 
 
 def test_an_agents_own_id_has_the_last_word():
-    members = company(
+    agents = company(
         agents={
             "hunter_a": {"discount": 0.1},
             "hunter*": {"discount": 0.2, "batch_size": 7},
@@ -77,24 +77,24 @@ def test_an_agents_own_id_has_the_last_word():
         }
     )
 
-    assert [member.plan.settings.discount for member in members] == [0.1, 0.3, 0.3]
-    assert [member.plan.settings.batch_size for member in members[:2]] == [7, 7]
+    assert [agent.settings.discount for agent in agents] == [0.1, 0.3, 0.3]
+    assert [agent.settings.batch_size for agent in agents[:2]] == [7, 7]
 
 
 def test_a_scripted_agent_has_a_player_and_no_algorithm():
-    members = company(agents={"gatherer": {"player": "random"}})
+    agents = company(agents={"gatherer": {"player": "random"}})
 
-    assert members[2].player == "random"
-    assert members[2].algorithm is None
-    assert not members[2].learns
+    assert agents[2].player == "random"
+    assert agents[2].algorithm is None
+    assert not agents[2].learns
 
 
 def test_a_frozen_agent_has_an_algorithm_and_does_not_learn():
-    members = company(agents={"hunter_a": {"learning": False}})
+    agents = company(agents={"hunter_a": {"learning": False}})
 
-    assert members[0].algorithm is IQN
-    assert not members[0].learns
-    assert members[0].player is None
+    assert agents[0].algorithm is IQN
+    assert not agents[0].learns
+    assert agents[0].player is None
 
 
 @pytest.mark.parametrize("key", ["hunter_c", "wolf*"])
@@ -116,21 +116,21 @@ def test_agents_alike_are_one_group_in_the_order_of_their_numbers():
 
 
 def test_scripted_agents_are_in_no_group():
-    members = company(agents={"hunter_b": {"player": "random"}})
+    agents = company(agents={"hunter_b": {"player": "random"}})
 
-    assert ids_of(groups_of(members)) == [["hunter_a", "gatherer"]]
+    assert ids_of(groups_of(agents)) == [["hunter_a", "gatherer"]]
 
 
 def test_frozen_agents_act_with_the_others_like_them():
-    members = company(agents={"hunter_b": {"learning": False}})
+    agents = company(agents={"hunter_b": {"learning": False}})
 
-    assert ids_of(groups_of(members)) == [list(IDS)]
+    assert ids_of(groups_of(agents)) == [list(IDS)]
 
 
 def test_each_algorithm_has_a_group_of_its_own():
-    members = company(agents={"hunter*": {"algorithm": "ppo"}})
+    agents = company(agents={"hunter*": {"algorithm": "ppo"}})
 
-    assert ids_of(groups_of(members)) == [["hunter_a", "hunter_b"], ["gatherer"]]
+    assert ids_of(groups_of(agents)) == [["hunter_a", "hunter_b"], ["gatherer"]]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_names_of_actions_and_roles_do_not_matter():
 def test_agents_of_a_group_may_differ_in(free):
     first, second, _ = company(agents={"hunter_b": free})
 
-    assert stack_key(first.plan) == stack_key(second.plan)
+    assert stack_key(first) == stack_key(second)
 
 
 @pytest.mark.parametrize(
@@ -200,14 +200,14 @@ def test_agents_of_a_group_may_differ_in(free):
 def test_agents_of_a_group_have_in_common(bound):
     first, second, _ = company(agents={"hunter_b": bound})
 
-    assert stack_key(first.plan) != stack_key(second.plan)
+    assert stack_key(first) != stack_key(second)
 
 
 def test_what_cannot_be_stacked_is_always_alone():
-    members = company()
+    agents = company()
     own = replace(IQN, name="own", stackable=False)
 
-    groups = groups_of([replace(member, algorithm=own) for member in members])
+    groups = groups_of([replace(agent, algorithm=own) for agent in agents])
 
     assert ids_of(groups) == [[agent] for agent in IDS]
 
@@ -225,22 +225,22 @@ def test_what_cannot_be_stacked_is_always_alone():
     ids=["warm-up", "batch"],
 )
 def test_a_replay_too_small_to_ever_learn_from_is_refused(settings, needed):
-    members = company(agents={"gatherer": settings})
+    agents = company(agents={"gatherer": settings})
 
     with pytest.raises(
         ConfigError,
         match=rf"'gatherer' would never learn.*capacity is 100.*{needed} steps.*raise",
     ) as caught:
-        check_agents(members)
+        check_agents(agents)
     assert len(caught.value.problems) == 1
 
 
 @pytest.mark.shows("B10")
 def test_all_agents_that_would_never_learn_are_told_at_once():
-    members = company(replay={"capacity": 10, "warmup": 20})
+    agents = company(replay={"capacity": 10, "warmup": 20})
 
     with pytest.raises(ConfigError, match="3 problems") as caught:
-        check_agents(members)
+        check_agents(agents)
 
     assert [text.split("'")[1] for text in caught.value.problems] == list(IDS)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from rookery.actor.policies import exploration_of
-from rookery.algorithms.agents import Member
 from rookery.algorithms.dqn import DQN, DqnPolicy
 from rookery.rng import Purpose, Stream
-from tests.algorithms.conftest import SEED, Crew, plan_of, spec_of
+from tests.algorithms.conftest import SEED, Crew, agent_of, spec_of
 from tests.algorithms.test_iqn import flat_inputs, moment_of, plain_noise, shaken_plainly
 
 
 class PlainDqn:
     """DQN as the papers have it: one agent, no padding, one step after the other."""
 
-    def __init__(self, plan, weights):
-        self.settings = plan.settings
+    def __init__(self, agent, weights):
+        self.settings = agent.settings
         self.weights = {
             name: torch.tensor(np.array(array)).requires_grad_()
             for name, array in weights.items()
@@ -104,11 +105,11 @@ CASES = {
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_updates_are_those_of_a_plain_implementation(name, chosen):
     spec = spec_of(3, masked=name.startswith("masked"))
-    plan = plan_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
-    crew = Crew(DQN, [plan])
-    parameters, reader = crew.rule.network.parameters, crew.lives[0].reader
-    plain = PlainDqn(plan, parameters.real(crew.states[0]["weights"]))
-    size = plan.settings.batch_size
+    agent = agent_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
+    crew = Crew(DQN, [agent])
+    parameters, reader = crew.learner.network.parameters, crew.lives[0].reader
+    plain = PlainDqn(agent, parameters.real(crew.states[0]["weights"]))
+    size = agent.settings.batch_size
     crew.lives[0].live()
     leaves = np.ones(len(reader.usable))
     for number in (1, 2, 3):
@@ -122,8 +123,8 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
             importance = (len(leaves) * probabilities[order]) ** -0.4
             importance /= importance.max()
         noises = [None, None]
-        if plan.settings.dqn.noisy:
-            noises = [plain_noise(crew.rule.network, place, draw) for draw in (0, 1)]
+        if agent.settings.dqn.noisy:
+            noises = [plain_noise(crew.learner.network, place, draw) for draw in (0, 1)]
 
         (metrics,) = crew.learn(first=0 if number == 1 else crew.lives[0].turn)
         loss, errors = plain.update(reader.batch(usable[order]), importance, *noises)
@@ -139,7 +140,7 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
 @pytest.mark.shows("D3")
 def test_switching_a_part_off_changes_what_is_learned():
     def learned(**dqn):
-        crew = Crew(DQN, [plan_of(dqn=dqn)])
+        crew = Crew(DQN, [agent_of(dqn=dqn)])
         crew.train(rounds=5)
         return crew.states[0]["weights"].tobytes()
 
@@ -150,9 +151,9 @@ def test_switching_a_part_off_changes_what_is_learned():
 # Acting.
 
 
-def policy_of(plan):
-    policy = DqnPolicy([plan], SEED)
-    weights = DQN.rule([plan], SEED).initial(plan)["weights"]
+def policy_of(agent):
+    policy = DqnPolicy([agent], SEED)
+    weights = DQN.learner([agent], SEED).initial(agent)["weights"]
     policy.begin_round([weights], 1)
     return policy, weights
 
@@ -160,10 +161,10 @@ def policy_of(plan):
 @pytest.mark.shows("D3")
 @pytest.mark.parametrize("dueling", [True, False])
 def test_without_exploration_the_action_of_the_highest_value_is_taken(dueling):
-    plan = plan_of(dqn={"dueling": dueling})
-    policy, weights = policy_of(plan)
-    plain = PlainDqn(plan, policy.network.parameters.real(weights))
-    moment = moment_of([plan], worlds=6)
+    agent = agent_of(dqn={"dueling": dueling})
+    policy, weights = policy_of(agent)
+    plain = PlainDqn(agent, policy.network.parameters.real(weights))
+    moment = moment_of([agent], worlds=6)
 
     choice = policy.act(moment)
 
@@ -176,9 +177,9 @@ def test_without_exploration_the_action_of_the_highest_value_is_taken(dueling):
 
 @pytest.mark.shows("D3", "D8")
 def test_noise_changes_with_the_round_and_can_be_left_out():
-    plan = plan_of(dqn={"noisy": True})
-    policy, weights = policy_of(plan)
-    moment = moment_of([plan], worlds=5)
+    agent = agent_of(dqn={"noisy": True})
+    policy, weights = policy_of(agent)
+    moment = moment_of([agent], worlds=5)
 
     first = policy.act(moment).values.copy()
     policy.begin_round([weights], 2)
@@ -192,6 +193,8 @@ def test_noise_changes_with_the_round_and_can_be_left_out():
 @pytest.mark.parametrize(("noisy", "chance"), [(True, 0.0), (False, 1.0)])
 def test_noise_in_the_weights_takes_the_place_of_epsilon(noisy, probability):
     # That IQN's own noise is on is nothing to DQN.
-    plan = plan_of(dqn={"noisy": noisy}, iqn={"noisy": not noisy}, algorithm="dqn")
+    agent = agent_of(dqn={"noisy": noisy}, iqn={"noisy": not noisy}, algorithm="dqn")
 
-    assert exploration_of(Member(plan, DQN, None, learns=True), steps=0) == probability
+    assert (
+        exploration_of(replace(agent, algorithm=DQN, learns=True), steps=0) == probability
+    )

@@ -14,7 +14,7 @@ from tests.algorithms.conftest import (
     SEED,
     Crew,
     Life,
-    plan_of,
+    agent_of,
     same_bits,
     spec_of,
 )
@@ -28,8 +28,8 @@ COSINES = 64
 class PlainIqn:
     """IQN as the paper has it, with torch's own Adam."""
 
-    def __init__(self, plan, weights):
-        self.plan, self.settings = plan, plan.settings
+    def __init__(self, agent, weights):
+        self.agent, self.settings = agent, agent.settings
         self.weights = {
             name: torch.tensor(np.array(array)).requires_grad_()
             for name, array in weights.items()
@@ -184,11 +184,11 @@ CASES = {
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_updates_are_those_of_a_plain_implementation(name, chosen):
     spec = spec_of(3, masked=name.startswith("masked"))
-    plan = plan_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
-    crew = Crew(IQN, [plan])
-    parameters, reader = crew.rule.network.parameters, crew.lives[0].reader
-    plain = PlainIqn(plan, parameters.real(crew.states[0]["weights"]))
-    size, quantiles = plan.settings.batch_size, plan.settings.network.quantiles
+    agent = agent_of(3, spec, learning_rate=1e-3, updates_per_round=1, **chosen)
+    crew = Crew(IQN, [agent])
+    parameters, reader = crew.learner.network.parameters, crew.lives[0].reader
+    plain = PlainIqn(agent, parameters.real(crew.states[0]["weights"]))
+    size, quantiles = agent.settings.batch_size, agent.settings.network.quantiles
     crew.lives[0].live()
     leaves = np.ones(len(reader.usable))
     for number in (1, 2, 3):
@@ -205,8 +205,8 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
             importance /= importance.max()
         batch = reader.batch(usable[order])
         noises = [None, None]
-        if plan.settings.iqn.noisy:
-            noises = [plain_noise(crew.rule.network, place, draw) for draw in (0, 1)]
+        if agent.settings.iqn.noisy:
+            noises = [plain_noise(crew.learner.network, place, draw) for draw in (0, 1)]
 
         (metrics,) = crew.learn(first=0 if number == 1 else crew.lives[0].turn)
         loss, errors = plain.update(
@@ -225,7 +225,7 @@ def test_updates_are_those_of_a_plain_implementation(name, chosen):
 @pytest.mark.shows("D3")
 def test_switching_a_part_off_changes_what_is_learned():
     def learned(**iqn):
-        crew = Crew(IQN, [plan_of(iqn=iqn)])
+        crew = Crew(IQN, [agent_of(iqn=iqn)])
         crew.train(rounds=5)
         return crew.states[0]["weights"].tobytes()
 
@@ -236,7 +236,7 @@ def test_switching_a_part_off_changes_what_is_learned():
 # Targets.
 
 
-class Spy(IQN.rule):
+class Spy(IQN.learner):
     """Remembers what it was asked to compare."""
 
     def losses(self, batches, columns, importance, draws, place):
@@ -246,24 +246,26 @@ class Spy(IQN.rule):
 
 def values_after(crew, legal):
     """Return the target's quantiles for random next observations and a mask."""
-    rule = crew.rule
+    learner = crew.learner
     generator = torch.Generator().manual_seed(0)
-    inputs = torch.rand(1, 8, rule.network.features.padded, generator=generator)
-    inputs[:, :, rule.network.features.width :] = 0
+    inputs = torch.rand(1, 8, learner.network.features.padded, generator=generator)
+    inputs[:, :, learner.network.features.width :] = 0
     fractions = torch.rand(1, 8, 4, generator=generator)
     with torch.no_grad():
-        weights, target = rule.group.weights, rule.group.target
-        every = rule.network.values(
-            target, rule.network.read(target, inputs), rule.network.embed(target, fractions)
+        weights, target = learner.group.weights, learner.group.target
+        every = learner.network.values(
+            target,
+            learner.network.read(target, inputs),
+            learner.network.embed(target, fractions),
         )
-        found, _ = rule._values_after(weights, target, inputs, fractions, legal)
+        found, _ = learner._values_after(weights, target, inputs, fractions, legal)
         return every, found
 
 
 @pytest.mark.shows("D3")
 @pytest.mark.parametrize("double", [True, False])
 def test_targets_never_come_from_illegal_actions(double):
-    crew = Crew(IQN, [plan_of(spec=spec_of(masked=True), iqn={"double": double})])
+    crew = Crew(IQN, [agent_of(spec=spec_of(masked=True), iqn={"double": double})])
     legal = torch.zeros(1, 8, 5, dtype=torch.bool)
     legal[0, torch.arange(8), torch.arange(8) % 5] = True  # only one choice each
 
@@ -276,8 +278,8 @@ def test_targets_never_come_from_illegal_actions(double):
 @pytest.mark.parametrize("double", [True, False])
 def test_where_nothing_is_legal_the_target_is_that_of_the_best_action(double):
     # A closing row after truncation: nobody acts there, and a game may say so.
-    plan = plan_of(spec=spec_of(masked=True), iqn={"double": double})
-    silent, free = Crew(IQN, [plan]), Crew(IQN, [plan])
+    agent = agent_of(spec=spec_of(masked=True), iqn={"double": double})
+    silent, free = Crew(IQN, [agent]), Crew(IQN, [agent])
 
     silent.train(rounds=3, closing_legal=False)
     free.train(rounds=3, closing_legal=True)
@@ -286,10 +288,10 @@ def test_where_nothing_is_legal_the_target_is_that_of_the_best_action(double):
 
 
 def test_masks_of_the_row_a_step_closes_at_reach_the_target():
-    plan = plan_of(spec=spec_of(masked=True), updates_per_round=1)
-    crew = Crew(IQN, [plan])
-    crew.rule = Spy([plan], SEED)
-    crew.rule.load([crew.rule.initial(plan)])
+    agent = agent_of(spec=spec_of(masked=True), updates_per_round=1)
+    crew = Crew(IQN, [agent])
+    crew.learner = Spy([agent], SEED)
+    crew.learner.load([crew.learner.initial(agent)])
 
     crew.train()
 
@@ -298,7 +300,7 @@ def test_masks_of_the_row_a_step_closes_at_reach_the_target():
     steps = reader.draw(drawn)
     worlds = steps % reader.worlds
     expected = reader.at("legal", reader.closes(steps), worlds)
-    assert np.array_equal(crew.rule.columns.next_legal[0].numpy(), expected)
+    assert np.array_equal(crew.learner.columns.next_legal[0].numpy(), expected)
 
 
 # Beginnings.
@@ -306,7 +308,7 @@ def test_masks_of_the_row_a_step_closes_at_reach_the_target():
 
 @pytest.mark.parametrize("chosen", [{"replay": {"warmup": 90}}, {"batch_size": 64}])
 def test_an_agent_that_has_seen_too_little_keeps_every_bit(chosen):
-    crew = Crew(IQN, [plan_of(**chosen)])
+    crew = Crew(IQN, [agent_of(**chosen)])
     before = crew.states[0]
 
     (metrics,) = crew.train()
@@ -317,7 +319,7 @@ def test_an_agent_that_has_seen_too_little_keeps_every_bit(chosen):
 
 
 def test_updates_left_out_are_not_made_up_for():
-    crew = Crew(IQN, [plan_of(replay={"warmup": 30})])
+    crew = Crew(IQN, [agent_of(replay={"warmup": 30})])
 
     updates = [crew.train()[0]["updates"] for _ in range(3)]
 
@@ -327,7 +329,7 @@ def test_updates_left_out_are_not_made_up_for():
 
 @pytest.mark.shows("A1")
 def test_an_agent_that_starts_late_does_not_hold_up_the_others():
-    early, late = plan_of(0), plan_of(1, replay={"warmup": 60})
+    early, late = agent_of(0), agent_of(1, replay={"warmup": 60})
     together, alone = Crew(IQN, [early, late]), Crew(IQN, [early])
 
     counts = [[one["updates"] for one in together.train()] for _ in range(4)]
@@ -362,13 +364,13 @@ def test_small_batches_accumulated_equal_one_large_batch(times):
     fractions, others = probability.random((2, times, size, quantiles))
     kept = {}
     for name, batch, repeats in (("small", size, times), ("large", times * size, 1)):
-        plan = plan_of(
+        agent = agent_of(
             batch_size=batch, gradient={"accumulate": repeats}, updates_per_round=1
         )
-        crew = Crew(IQN, [plan])
+        crew = Crew(IQN, [agent])
         whole = [(steps, fractions, others)]
         parts = list(zip(steps, fractions, others, strict=True))
-        crew.rule._stream = Dealt(*(parts if name == "small" else whole))
+        crew.learner._stream = Dealt(*(parts if name == "small" else whole))
         (kept[f"{name} metrics"],) = crew.train()
         kept[name] = crew.states[0]
 
@@ -385,8 +387,8 @@ def test_small_batches_accumulated_equal_one_large_batch(times):
 
 @pytest.mark.shows("D4")
 def test_accumulated_batches_are_different_batches():
-    one = Crew(IQN, [plan_of(updates_per_round=1)])
-    two = Crew(IQN, [plan_of(updates_per_round=1, gradient={"accumulate": 2})])
+    one = Crew(IQN, [agent_of(updates_per_round=1)])
+    two = Crew(IQN, [agent_of(updates_per_round=1, gradient={"accumulate": 2})])
 
     one.train()
     two.train()
@@ -398,10 +400,10 @@ def test_accumulated_batches_are_different_batches():
 
 
 def test_standardised_rewards_are_divided_by_their_spread():
-    plan = plan_of(updates_per_round=1, reward={"standardise": True})
-    crew = Crew(IQN, [plan])
-    crew.rule = Spy([plan], SEED)
-    crew.rule.load([crew.rule.initial(plan)])
+    agent = agent_of(updates_per_round=1, reward={"standardise": True})
+    crew = Crew(IQN, [agent])
+    crew.learner = Spy([agent], SEED)
+    crew.learner.load([crew.learner.initial(agent)])
 
     crew.train()
 
@@ -409,12 +411,12 @@ def test_standardised_rewards_are_divided_by_their_spread():
     steps = reader.draw(Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0])
     spread = reader.rewards_since(0).astype(np.float64).std()
     expected = reader.batch(steps).returns / spread
-    assert np.allclose(crew.rule.columns.returns[0].numpy(), expected, rtol=1e-5)
+    assert np.allclose(crew.learner.columns.returns[0].numpy(), expected, rtol=1e-5)
 
 
 def test_standardising_survives_a_round_without_experience():
     # The first round of a pipelined run is learned from nothing.
-    crew = Crew(IQN, [plan_of(reward={"standardise": True})])
+    crew = Crew(IQN, [agent_of(reward={"standardise": True})])
 
     crew.learn(first=0)
     (metrics,) = crew.train()
@@ -426,27 +428,27 @@ def test_standardising_survives_a_round_without_experience():
 # Acting.
 
 
-def moment_of(plans, worlds, luck=0, exploration=0.0, legal=None):
+def moment_of(agents, worlds, luck=0, exploration=0.0, legal=None):
     """Return a moment full of chance for some agents."""
     moments = []
-    for plan in plans:
-        life = Life(plan, luck, worlds=worlds)
+    for agent in agents:
+        life = Life(agent, luck, worlds=worlds)
         life.live()
         turns = np.full(worlds, life.turn - 1)
         moments.append(life.reader.look(turns, np.arange(worlds)))
-    draws = np.random.default_rng(luck).random((len(plans), worlds, 2))
+    draws = np.random.default_rng(luck).random((len(agents), worlds, 2))
     return PolicyInput(
         moments,
-        legal if legal is not None else [None] * len(plans),
+        legal if legal is not None else [None] * len(agents),
         draws,
-        np.full(len(plans), exploration),
+        np.full(len(agents), exploration),
     )
 
 
-def policy_of(plans, luck=0):
-    rule = IQN.rule(plans, SEED + luck)
-    policy = IqnPolicy(plans, SEED)
-    weights = [rule.initial(plan)["weights"] for plan in plans]
+def policy_of(agents, luck=0):
+    learner = IQN.learner(agents, SEED + luck)
+    policy = IqnPolicy(agents, SEED)
+    weights = [learner.initial(agent)["weights"] for agent in agents]
     policy.begin_round(weights, 1)
     return policy, weights
 
@@ -454,10 +456,10 @@ def policy_of(plans, luck=0):
 @pytest.mark.shows("D3")
 @pytest.mark.parametrize("dueling", [True, False])
 def test_without_exploration_the_action_of_the_highest_mean_is_taken(dueling):
-    plan = plan_of(iqn={"dueling": dueling, "acting_quantiles": 3})
-    policy, weights = policy_of([plan])
-    plain = PlainIqn(plan, policy.network.parameters.real(weights[0]))
-    moment = moment_of([plan], worlds=6)
+    agent = agent_of(iqn={"dueling": dueling, "acting_quantiles": 3})
+    policy, weights = policy_of([agent])
+    plain = PlainIqn(agent, policy.network.parameters.real(weights[0]))
+    moment = moment_of([agent], worlds=6)
 
     choice = policy.act(moment)
 
@@ -472,9 +474,9 @@ def test_without_exploration_the_action_of_the_highest_mean_is_taken(dueling):
 
 
 def test_exploring_agents_take_every_action_as_often_as_they_say():
-    plan = plan_of()
-    policy, _ = policy_of([plan])
-    moment = moment_of([plan], worlds=1)
+    agent = agent_of()
+    policy, _ = policy_of([agent])
+    moment = moment_of([agent], worlds=1)
     (greedy,) = policy.act(moment).actions[0]
     worlds = 4_000
     moment.seen = [
@@ -502,22 +504,22 @@ def some_legal(worlds, actions=5, luck=0):
 
 @pytest.mark.parametrize("exploration", [0.0, 0.5, 1.0])
 def test_illegal_actions_are_never_taken(exploration):
-    plan = plan_of(spec=spec_of(masked=True))
-    policy, _ = policy_of([plan])
+    agent = agent_of(spec=spec_of(masked=True))
+    policy, _ = policy_of([agent])
     legal = some_legal(worlds=200)
 
-    choice = policy.act(moment_of([plan], 200, exploration=exploration, legal=[legal]))
+    choice = policy.act(moment_of([agent], 200, exploration=exploration, legal=[legal]))
 
     assert legal[np.arange(200), choice.actions[0]].all()
 
 
 def test_probabilities_count_only_legal_actions():
-    plan = plan_of(spec=spec_of(masked=True))
-    policy, _ = policy_of([plan])
+    agent = agent_of(spec=spec_of(masked=True))
+    policy, _ = policy_of([agent])
     legal = some_legal(worlds=200)
-    greedy = policy.act(moment_of([plan], 200, legal=[legal])).actions[0]
+    greedy = policy.act(moment_of([agent], 200, legal=[legal])).actions[0]
 
-    choice = policy.act(moment_of([plan], 200, exploration=0.5, legal=[legal]))
+    choice = policy.act(moment_of([agent], 200, exploration=0.5, legal=[legal]))
 
     share = 0.5 / legal.sum(axis=1)
     expected = share + 0.5 * (choice.actions[0] == greedy)
@@ -526,22 +528,22 @@ def test_probabilities_count_only_legal_actions():
 
 
 def test_entropies_count_only_legal_actions():
-    plan = plan_of(spec=spec_of(masked=True))
-    policy, _ = policy_of([plan])
+    agent = agent_of(spec=spec_of(masked=True))
+    policy, _ = policy_of([agent])
     legal = np.array(
         [[True, False, False, False, False], [True, True, False, False, False]]
     )
 
-    choice = policy.act(moment_of([plan], 2, exploration=0.5, legal=[legal]))
+    choice = policy.act(moment_of([agent], 2, exploration=0.5, legal=[legal]))
 
     two = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25))
     assert choice.entropies[0] == pytest.approx([0.0, two], abs=1e-6)
 
 
 def test_an_agent_without_any_legal_action_does_no_harm():
-    plan = plan_of(spec=spec_of(masked=True))
-    policy, _ = policy_of([plan])
-    moment = moment_of([plan], 2, exploration=0.5, legal=[np.zeros((2, 5), bool)])
+    agent = agent_of(spec=spec_of(masked=True))
+    policy, _ = policy_of([agent])
+    moment = moment_of([agent], 2, exploration=0.5, legal=[np.zeros((2, 5), bool)])
 
     choice = policy.act(moment)
 
@@ -551,9 +553,9 @@ def test_an_agent_without_any_legal_action_does_no_harm():
 
 @pytest.mark.shows("D3", "D8")
 def test_noise_changes_with_the_round_and_stays_within_it():
-    plan = plan_of(iqn={"noisy": True})
-    policy, weights = policy_of([plan])
-    moment = moment_of([plan], worlds=5)
+    agent = agent_of(iqn={"noisy": True})
+    policy, weights = policy_of([agent])
+    moment = moment_of([agent], worlds=5)
 
     first = policy.act(moment).values.copy()
     again = policy.act(moment).values.copy()
@@ -569,10 +571,10 @@ def test_noise_changes_with_the_round_and_stays_within_it():
 
 @pytest.mark.shows("A1", "D8")
 def test_noisy_agents_with_the_same_weights_are_shaken_differently():
-    plans = [plan_of(i, iqn={"noisy": True}) for i in range(2)]
-    policy, weights = policy_of(plans)
+    agents = [agent_of(i, iqn={"noisy": True}) for i in range(2)]
+    policy, weights = policy_of(agents)
     policy.begin_round([weights[0], weights[0]], 1)
-    moment = moment_of(plans, worlds=5)
+    moment = moment_of(agents, worlds=5)
     moment.seen = [moment.seen[0], moment.seen[0]]
 
     choice = policy.act(moment)
@@ -581,9 +583,9 @@ def test_noisy_agents_with_the_same_weights_are_shaken_differently():
 
 
 def test_a_policy_keeps_the_weights_of_its_round_whatever_becomes_of_the_array():
-    plan = plan_of()
-    policy, weights = policy_of([plan])
-    moment = moment_of([plan], worlds=5)
+    agent = agent_of()
+    policy, weights = policy_of([agent])
+    moment = moment_of([agent], worlds=5)
     before = policy.act(moment).values.copy()
 
     weights[0][...] = 0

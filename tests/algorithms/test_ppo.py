@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 import torch
 
 from rookery.actor.policies import exploration_of
-from rookery.algorithms.agents import Member
 from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.common.rollout import advantages_of
 from rookery.algorithms.ppo import PPO
@@ -20,7 +20,7 @@ from tests.algorithms.conftest import (
     WORLDS,
     Crew,
     Life,
-    plan_of,
+    agent_of,
     same_bits,
     spec_of,
 )
@@ -43,7 +43,7 @@ def plain_step(life, turn, world):
     columns = life.rows.columns
     if not columns["active"][turn, world]:
         return None
-    discount, total, then = life.plan.settings.discount, 0.0, turn
+    discount, total, then = life.agent.settings.discount, 0.0, turn
     while True:
         total += discount ** (then - turn) * float(columns["reward"][then, world])
         ended = bool(columns["terminated"][then, world])
@@ -83,8 +83,8 @@ def plain_look(life, turn, world):
 class PlainPpo:
     """PPO with torch's own Adam."""
 
-    def __init__(self, plan, weights):
-        self.settings = plan.settings
+    def __init__(self, agent, weights):
+        self.settings = agent.settings
         self.weights = {
             name: torch.tensor(np.array(array)).requires_grad_()
             for name, array in weights.items()
@@ -176,11 +176,11 @@ CASES = {
 
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_rounds_are_those_of_a_plain_implementation(name, chosen):
-    plan = plan_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **chosen)
-    crew = Crew(PPO, [plan])
-    parameters, life = crew.rule.network.parameters, crew.lives[0]
-    plain = PlainPpo(plan, parameters.real(crew.states[0]["weights"]))
-    updates = plan.settings.ppo.passes * plan.settings.ppo.minibatches
+    agent = agent_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **chosen)
+    crew = Crew(PPO, [agent])
+    parameters, life = crew.learner.network.parameters, crew.lives[0]
+    plain = PlainPpo(agent, parameters.real(crew.states[0]["weights"]))
+    updates = agent.settings.ppo.passes * agent.settings.ppo.minibatches
     for number in (1, 2):
         (metrics,) = crew.train()
         steps = plain_steps(life, life.first)
@@ -196,7 +196,7 @@ def test_rounds_are_those_of_a_plain_implementation(name, chosen):
 
 
 def test_steps_that_opened_in_the_round_before_are_learned_from_once():
-    crew = Crew(PPO, [plan_of()])
+    crew = Crew(PPO, [agent_of()])
     life = crew.lives[0]
 
     crew.train()
@@ -212,8 +212,8 @@ def test_steps_that_opened_in_the_round_before_are_learned_from_once():
 
 @pytest.mark.parametrize("tamper", [1, 5])
 def test_what_is_written_while_an_agent_is_out_weighs_nothing(tamper):
-    plan = plan_of(spec=spec_of(masked=True), frames=1)
-    one, other = Crew(PPO, [plan]), Crew(PPO, [plan])
+    agent = agent_of(spec=spec_of(masked=True), frames=1)
+    one, other = Crew(PPO, [agent]), Crew(PPO, [agent])
 
     one.train(rounds=3)
     other.train(rounds=3, tamper=tamper)
@@ -224,8 +224,8 @@ def test_what_is_written_while_an_agent_is_out_weighs_nothing(tamper):
 
 
 def test_a_round_without_steps_changes_nothing():
-    plan = plan_of()
-    crew = Crew(PPO, [plan])
+    agent = agent_of()
+    crew = Crew(PPO, [agent])
     before = crew.states[0]
 
     (metrics,) = crew.learn(first=0)
@@ -238,9 +238,9 @@ def test_a_round_without_steps_changes_nothing():
 def test_a_minibatch_without_a_step_leaves_every_bit_as_it_was():
     places = TURNS * WORLDS
     one_each = {"passes": 1, "minibatches": places}
-    crew = Crew(PPO, [plan_of(i, ppo=one_each) for i in range(2)])
+    crew = Crew(PPO, [agent_of(i, ppo=one_each) for i in range(2)])
     crew.train()  # there are moments now, which would move weights
-    group, kept = crew.rule.group, []
+    group, kept = crew.learner.group, []
     step = group.apply
 
     def watched(gradients, loss, active):
@@ -263,10 +263,10 @@ def test_a_minibatch_without_a_step_leaves_every_bit_as_it_was():
 
 
 def test_metrics_tell_of_the_steps_and_not_of_unused_places():
-    plan = plan_of(ppo={"passes": 1, "minibatches": 1})
-    crew = Crew(PPO, [plan])
-    real = crew.rule.network.parameters.real(crew.states[0]["weights"])
-    plain = PlainPpo(plan, real)
+    agent = agent_of(ppo={"passes": 1, "minibatches": 1})
+    crew = Crew(PPO, [agent])
+    real = crew.learner.network.parameters.real(crew.states[0]["weights"])
+    plain = PlainPpo(agent, real)
 
     (metrics,) = crew.train()
 
@@ -279,8 +279,8 @@ def test_metrics_tell_of_the_steps_and_not_of_unused_places():
 
 
 def test_standardising_rewards_makes_a_difference_to_ppo_too():
-    calm = Crew(PPO, [plan_of(reward={"standardise": True})])
-    plain = Crew(PPO, [plan_of()])
+    calm = Crew(PPO, [agent_of(reward={"standardise": True})])
+    plain = Crew(PPO, [agent_of()])
 
     calm.train(rounds=2)
     plain.train(rounds=2)
@@ -320,24 +320,24 @@ def test_advantages_never_cross_worlds_or_ends():
 # Acting.
 
 
-def policy_of(plans):
-    rule, policy = PPO.rule(plans, SEED), PPO.policy(plans, SEED)
-    weights = [rule.initial(plan)["weights"] for plan in plans]
+def policy_of(agents):
+    learner, policy = PPO.learner(agents, SEED), PPO.policy(agents, SEED)
+    weights = [learner.initial(agent)["weights"] for agent in agents]
     policy.begin_round(weights, 1)
     return policy, weights
 
 
-def moment_of(plan, worlds, exploration=1.0, legal=None, luck=0):
-    life = Life(plan, luck, worlds=worlds)
+def moment_of(agent, worlds, exploration=1.0, legal=None, luck=0):
+    life = Life(agent, luck, worlds=worlds)
     life.live()
     seen = life.reader.look(np.full(worlds, life.turn - 1), np.arange(worlds))
     draws = np.random.default_rng(luck).random((1, worlds, 2))
     return PolicyInput([seen], [legal], draws, np.array([exploration]))
 
 
-def chances_of(plan, weights, moment, policy):
+def chances_of(agent, weights, moment, policy):
     """Return the probabilities of all actions by the plain implementation."""
-    plain = PlainPpo(plan, policy.network.parameters.real(weights))
+    plain = PlainPpo(agent, policy.network.parameters.real(weights))
     found = []
     for world in range(moment.draws.shape[1]):
         view = moment.seen[0]["view"][world].astype(np.float64).ravel() / 255
@@ -357,24 +357,26 @@ def some_legal(worlds, actions=5):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_probabilities_and_entropies_are_those_of_the_network(masked):
-    plan = plan_of(spec=spec_of(masked=masked))
-    policy, weights = policy_of([plan])
-    moment = moment_of(plan, 30, legal=some_legal(30) if masked else None)
+    agent = agent_of(spec=spec_of(masked=masked))
+    policy, weights = policy_of([agent])
+    moment = moment_of(agent, 30, legal=some_legal(30) if masked else None)
 
     choice = policy.act(moment)
 
-    probabilities = chances_of(plan, weights[0], moment, policy)
+    probabilities = chances_of(agent, weights[0], moment, policy)
     taken = probabilities[np.arange(30), choice.actions[0]]
     logs = np.log(np.maximum(probabilities, 1e-30))
     assert choice.probabilities[0] == pytest.approx(taken, rel=1e-4)
-    assert choice.entropies[0] == pytest.approx(-(probabilities * logs).sum(axis=1), abs=1e-4)
+    assert choice.entropies[0] == pytest.approx(
+        -(probabilities * logs).sum(axis=1), abs=1e-4
+    )
 
 
 def test_actions_are_taken_as_often_as_their_probabilities_say():
-    plan = plan_of()
-    policy, weights = policy_of([plan])
-    moment = moment_of(plan, 1)
-    (probabilities,) = chances_of(plan, weights[0], moment, policy)
+    agent = agent_of()
+    policy, weights = policy_of([agent])
+    moment = moment_of(agent, 1)
+    (probabilities,) = chances_of(agent, weights[0], moment, policy)
     worlds = 4_000
     moment.seen = [
         {name: np.repeat(a, worlds, axis=0) for name, a in moment.seen[0].items()}
@@ -383,14 +385,16 @@ def test_actions_are_taken_as_often_as_their_probabilities_say():
 
     actions = policy.act(moment).actions[0]
 
-    assert np.bincount(actions, minlength=5) / worlds == pytest.approx(probabilities, abs=0.03)
+    assert np.bincount(actions, minlength=5) / worlds == pytest.approx(
+        probabilities, abs=0.03
+    )
 
 
 @pytest.mark.parametrize(("draw", "expected"), [(0.0, "first"), (1 - 2**-32, "last")])
 def test_the_smallest_and_the_largest_draw_take_the_first_and_last_action(draw, expected):
-    plan = plan_of()
-    policy, _ = policy_of([plan])
-    moment = moment_of(plan, 50)
+    agent = agent_of()
+    policy, _ = policy_of([agent])
+    moment = moment_of(agent, 50)
     moment.draws = np.full((1, 50, 2), draw)
 
     actions = policy.act(moment).actions[0]
@@ -403,10 +407,10 @@ def test_the_smallest_and_the_largest_draw_take_the_first_and_last_action(draw, 
 )
 @pytest.mark.parametrize("exploration", [0.0, 1.0])
 def test_illegal_actions_are_never_taken(draw, exploration):
-    plan = plan_of(spec=spec_of(masked=True))
-    policy, _ = policy_of([plan])
+    agent = agent_of(spec=spec_of(masked=True))
+    policy, _ = policy_of([agent])
     legal = some_legal(300)
-    moment = moment_of(plan, 300, exploration, legal)
+    moment = moment_of(agent, 300, exploration, legal)
     if draw is not None:
         moment.draws = np.full((1, 300, 2), draw)
 
@@ -417,19 +421,19 @@ def test_illegal_actions_are_never_taken(draw, exploration):
 
 
 def test_without_exploration_the_likeliest_action_is_taken():
-    plan = plan_of()
-    policy, weights = policy_of([plan])
-    moment = moment_of(plan, 30, exploration=0.0)
+    agent = agent_of()
+    policy, weights = policy_of([agent])
+    moment = moment_of(agent, 30, exploration=0.0)
 
     choice = policy.act(moment)
 
-    probabilities = chances_of(plan, weights[0], moment, policy)
+    probabilities = chances_of(agent, weights[0], moment, policy)
     assert choice.actions[0].tolist() == probabilities.argmax(axis=1).tolist()
 
 
 def test_ppo_goes_on_drawing_when_epsilon_has_run_out():
     # Epsilon is no setting of PPO's; one that ends at 0 must not make it greedy.
-    plan = plan_of(algorithm="ppo", epsilon={"end": 0.0, "steps": 1})
-    member = Member(plan, PPO, None, learns=True)
+    agent = agent_of(algorithm="ppo", epsilon={"end": 0.0, "steps": 1})
+    agent = replace(agent, algorithm=PPO, learns=True)
 
-    assert exploration_of(member, steps=10**6) > 0
+    assert exploration_of(agent, steps=10**6) > 0

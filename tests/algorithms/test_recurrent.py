@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.agents import Member, check_agents
+from rookery.algorithms.agents import check_agents
 from rookery.algorithms.common.rollout import LEAST
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
@@ -18,7 +19,7 @@ from rookery.replay.rows import Rows
 from rookery.replay.sequences import Timeline
 from rookery.shm.block import Block
 from rookery.specs import Part
-from tests.algorithms.conftest import SEED, WORLDS, Crew, plan_of, spec_of
+from tests.algorithms.conftest import SEED, WORLDS, Crew, agent_of, spec_of
 
 PART = {"self": Part((3,), np.dtype(np.float32))}
 LENGTH = 6
@@ -28,7 +29,7 @@ LENGTH = 6
 
 
 def hand_plan(burn_in, gap):
-    return plan_of(
+    return agent_of(
         spec=spec_of(parts=PART, actions=2),
         frames=1,
         n_step=1,
@@ -41,9 +42,9 @@ def hand_plan(burn_in, gap):
     )
 
 
-def hand_reader(plan):
+def hand_reader(agent):
     """Return an episode of three steps, its closing row, and the next one's first."""
-    rows = Rows(Block.create(Rows.layout(plan.spec, 1, 8, 16)))
+    rows = Rows(Block.create(Rows.layout(agent.spec, 1, 8, 16)))
     writer = ReplayWriter(rows)
     ages, actions, rewards = [0, 1, 2, 3, 0], [0, 1, 0, 0, 0], [1.0, 0.0, 3.0, 0.0, 0.0]
     for turn in range(5):
@@ -59,17 +60,17 @@ def hand_reader(plan):
 
 
 def learned_by_hand(step, burn_in, gap=0.0):
-    plan = hand_plan(burn_in, gap)
-    rule = RECURRENT_DQN.rule([plan], SEED)
-    named = rule.named(rule.initial(plan))
+    agent = hand_plan(burn_in, gap)
+    learner = RECURRENT_DQN.learner([agent], SEED)
+    named = learner.named(learner.initial(agent))
     for name, array in named.items():
         array[...] = 0
         if name in ("weights.values.bias", "target.values.bias"):
             array[0] = (1.0, 2.0)
-    rule.load([rule.unnamed(named)])
-    reader = hand_reader(plan)
+    learner.load([learner.unnamed(named)])
+    reader = hand_reader(agent)
     reader.draw = lambda numbers: np.full(len(numbers), step)
-    (metrics,) = rule.learn([reader], 1, 0)
+    (metrics,) = learner.learn([reader], 1, 0)
     return metrics
 
 
@@ -108,11 +109,11 @@ def test_worse_actions_are_aimed_below_what_followed():
 class Plain:
     """One agent's network as one would write it down, row by row."""
 
-    def __init__(self, rule, plan, flat):
-        named = rule.named_weights(plan, np.array(flat))
+    def __init__(self, learner, agent, flat):
+        named = learner.named_weights(agent, np.array(flat))
         self._of = {name: torch.from_numpy(each.copy()) for name, each in named.items()}
-        self._plan = plan
-        self._cell = torch.nn.GRUCell(plan.settings.network.width, 16)
+        self._agent = agent
+        self._cell = torch.nn.GRUCell(agent.settings.network.width, 16)
         with torch.no_grad():
             for mine, theirs in (("ih", "seen"), ("hh", "carried")):
                 getattr(self._cell, f"weight_{mine}").copy_(self._of[f"{theirs}.weight"].T)
@@ -124,7 +125,7 @@ class Plain:
     def carry(self, reader, turn, world, hidden, activation):
         """Return what is carried on from a row."""
         seen = reader.look(np.array([turn]), np.array([world]))
-        parts = self._plan.spec.parts
+        parts = self._agent.spec.parts
         flat = [seen[n].reshape(-1) * parts[n].scale for n in parts]
         inputs = torch.from_numpy(np.concatenate(flat).astype(np.float32))
         read = activation(self.linear("read.0", inputs))
@@ -190,15 +191,15 @@ def plain_dqn_loss(reader, steps, weights, target, burn_in):
 
 
 def test_the_loss_of_sequences_is_that_of_plain_loops():
-    plan = plan_of(updates_per_round=1, recurrent={"sequence": LENGTH, "burn_in": 2})
-    crew = Crew(RECURRENT_DQN, [plan], luck=[4])
+    agent = agent_of(updates_per_round=1, recurrent={"sequence": LENGTH, "burn_in": 2})
+    crew = Crew(RECURRENT_DQN, [agent], luck=[4])
     crew.train(rounds=2)
     crew.lives[0].live()
     reader, drawn = crew.lives[0].reader, []
     draw = reader.draw
     reader.draw = lambda numbers: drawn.append(draw(numbers)) or drawn[-1]
     state = crew.states[0]
-    both = [Plain(crew.rule, plan, state[name]) for name in ("weights", "target")]
+    both = [Plain(crew.learner, agent, state[name]) for name in ("weights", "target")]
 
     (metrics,) = crew.learn()
 
@@ -247,18 +248,18 @@ def plain_ppo_loss(reader, first, plain, settings):
 
 
 def test_the_loss_of_a_round_is_that_of_plain_loops():
-    plan = plan_of(
+    agent = agent_of(
         ppo={"passes": 1, "minibatches": 1}, recurrent={"sequence": LENGTH, "burn_in": 2}
     )
-    crew = Crew(RECURRENT_PPO, [plan], luck=[4])
+    crew = Crew(RECURRENT_PPO, [agent], luck=[4])
     crew.train(rounds=2)
     life = crew.lives[0]
     life.live()
-    plain = Plain(crew.rule, plan, crew.states[0]["weights"])
+    plain = Plain(crew.learner, agent, crew.states[0]["weights"])
 
     (metrics,) = crew.learn()
 
-    expected = plain_ppo_loss(life.reader, life.first, plain, plan.settings.ppo)
+    expected = plain_ppo_loss(life.reader, life.first, plain, agent.settings.ppo)
     assert metrics["loss"] == pytest.approx(expected, rel=1e-3)
 
 
@@ -266,39 +267,39 @@ def test_the_loss_of_a_round_is_that_of_plain_loops():
 
 
 def test_sequences_with_no_row_to_learn_from_are_refused():
-    plan = plan_of(n_step=3, recurrent={"sequence": 8, "burn_in": 5})
-    member = Member(plan, RECURRENT_DQN, None, learns=True)
+    agent = agent_of(n_step=3, recurrent={"sequence": 8, "burn_in": 5})
+    agent = replace(agent, algorithm=RECURRENT_DQN, learns=True)
 
     with pytest.raises(
         ConfigError,
         match=r"agent '0': recurrent.sequence is 8, but recurrent.burn_in \(5\) and n_step "
         r"\(3\) leave no row of it to learn from: raise recurrent.sequence",
     ):
-        check_agents([member])
-    check_agents([Member(plan, RECURRENT_PPO, None, learns=True)])
+        check_agents([agent])
+    check_agents([replace(agent, algorithm=RECURRENT_PPO, learns=True)])
 
 
 def test_retrace_is_refused():
-    plan = plan_of(dqn={"retrace": 0.9})
+    agent = agent_of(dqn={"retrace": 0.9})
 
     with pytest.raises(
         ConfigError, match=r"dqn.retrace is 0.9, but recurrent_dqn learns from sequences"
     ):
-        check_agents([Member(plan, RECURRENT_DQN, None, learns=True)])
+        check_agents([replace(agent, algorithm=RECURRENT_DQN, learns=True)])
 
 
 # Priorities.
 
 
 def test_a_sequence_that_was_not_learned_from_keeps_its_priority():
-    plan = plan_of(
+    agent = agent_of(
         0,
         n_step=3,
         updates_per_round=40,
         replay={"kind": "prioritised", "capacity": 500},
         recurrent={"sequence": 8, "burn_in": 4},
     )
-    crew = Crew(RECURRENT_DQN, [plan])
+    crew = Crew(RECURRENT_DQN, [agent])
 
     crew.train(rounds=1)
 

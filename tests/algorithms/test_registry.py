@@ -8,7 +8,7 @@ import pytest
 
 import rookery
 import rookery.algorithms as package
-from rookery.algorithms.base import Algorithm, Policy, Learner
+from rookery.algorithms.base import Algorithm, Learner, Policy
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
@@ -41,12 +41,12 @@ def test_an_algorithm_brings_a_policy_and_a_rule(name):
     assert isinstance(found, Algorithm)
     assert found.name == name
     assert issubclass(found.policy, Policy)
-    assert issubclass(found.rule, Learner)
+    assert issubclass(found.learner, Learner)
     assert found.stackable == (name != "tabular")
 
 
 def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
-    on_policy = {name for name, found in algorithms().items() if found.rule.on_policy}
+    on_policy = {name for name, found in algorithms().items() if found.learner.on_policy}
 
     assert on_policy == {"ppo", "recurrent_ppo", "vtrace"}
 
@@ -99,5 +99,5 @@ def test_a_new_algorithm_is_one_file_and_is_trained_by_its_name(tmp_path):
         game={"turns": 5},
     )
 
-    assert {member.algorithm.name for member in run.members} == {"calm"}
+    assert {agent.algorithm.name for agent in run.agents} == {"calm"}
     assert (run.metrics()["updates"] > 0).any()

@@ -12,7 +12,7 @@ from rookery.errors import ConfigError
 from rookery.rng import Purpose, Stream
 from rookery.runs.configure import configure
 from rookery.specs import Part
-from tests.algorithms.conftest import SEED, Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import SEED, Crew, agent_of, same_bits, spec_of
 from tests.paths import GAME_FILES
 
 CORRIDORS = f"{GAME_FILES / 'corridors.py'}:Corridors"
@@ -21,7 +21,7 @@ DISCOUNT = 0.9
 
 
 def tabular(number=0, spec=None, **chosen):
-    return plan_of(number, spec, tabular={"entries": 200, "rate": 0.5}, **chosen)
+    return agent_of(number, spec, tabular={"entries": 200, "rate": 0.5}, **chosen)
 
 
 # The optimum, exactly.
@@ -114,8 +114,8 @@ def test_it_reaches_the_exact_optimum(tmp_path):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_updates_are_those_of_a_table_kept_by_hand(masked):
-    plan = tabular(2, spec_of(2, masked=masked), updates_per_round=2, discount=0.8)
-    crew = Crew(TABULAR, [plan])
+    agent = tabular(2, spec_of(2, masked=masked), updates_per_round=2, discount=0.8)
+    crew = Crew(TABULAR, [agent])
     crew.lives[0].live()
     reader, table = crew.lives[0].reader, {}
     for update in range(2):
@@ -135,7 +135,7 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
 
     (metrics,) = crew.learn()
 
-    named = crew.rule.named_weights(plan, crew.states[0]["weights"])
+    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
     assert metrics["table_lines"] == len(table)
     seen = [line.tobytes() for line in named["seen"][: len(table)]]
     assert seen == [b"".join(key) for key in table]
@@ -144,7 +144,7 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
 
 
 def test_it_looks_one_step_ahead_whatever_n_step_says():
-    assert TABULAR.rule.n_step(tabular(n_step=5).settings) == 1
+    assert TABULAR.learner.n_step(tabular(n_step=5).settings) == 1
 
 
 def test_learning_again_gives_the_same_bits_and_another_seed_does_not():
@@ -161,9 +161,9 @@ def test_a_state_goes_through_names_and_back():
     crew.train(rounds=3)
     (state,) = crew.states
 
-    named = crew.rule.named(state)
+    named = crew.learner.named(state)
 
-    assert same_bits(crew.rule.unnamed(named), state)
+    assert same_bits(crew.learner.unnamed(named), state)
 
 
 def test_a_table_goes_through_names_and_back():
@@ -171,10 +171,10 @@ def test_a_table_goes_through_names_and_back():
     crew.train(rounds=3)
     lines = crew.states[0]["weights"]
 
-    named = crew.rule.named_weights(tabular(), lines)
+    named = crew.learner.named_weights(tabular(), lines)
 
     assert 0 < named["taken"].sum() < len(lines)
-    assert crew.rule.flat_weights(tabular(), named).tobytes() == lines.tobytes()
+    assert crew.learner.flat_weights(tabular(), named).tobytes() == lines.tobytes()
 
 
 def test_rewards_that_are_no_numbers_stop_the_agent_where_it_was():
@@ -192,10 +192,10 @@ def test_rewards_that_are_no_numbers_stop_the_agent_where_it_was():
 
 
 def test_more_observations_than_the_table_holds_are_refused():
-    plan = plan_of(4, tabular={"entries": 5})
+    agent = agent_of(4, tabular={"entries": 5})
 
     with pytest.raises(ConfigError) as refusal:
-        Crew(TABULAR, [plan]).train(rounds=3)
+        Crew(TABULAR, [agent]).train(rounds=3)
 
     assert str(refusal.value) == (
         "agent '4' has met more than 5 different observations: a table is for small "
@@ -204,27 +204,27 @@ def test_more_observations_than_the_table_holds_are_refused():
 
 
 def test_prioritised_replay_is_refused():
-    plan = tabular(replay={"kind": "prioritised"})
+    agent = tabular(replay={"kind": "prioritised"})
 
     with pytest.raises(ConfigError, match=r"evenly: leave replay\.kind at uniform"):
-        TABULAR.rule([plan], SEED)
+        TABULAR.learner([agent], SEED)
 
 
 def test_a_table_of_another_game_is_refused():
     named = {"seen": np.zeros((3, 7), np.uint8), "values": np.zeros((3, 5))}
 
     with pytest.raises(ConfigError, match=r"'taken' of a table is .* use the game"):
-        TABULAR.rule.flat_weights(tabular(), named)
+        TABULAR.learner.flat_weights(tabular(), named)
 
 
 # Acting.
 
 
 def test_it_acts_by_its_table_and_by_chance_where_it_knows_nothing():
-    plan = tabular(spec=spec_of(parts=FEW, actions=3), frames=1)
-    table = QTable(plan, np.zeros(4, line_of(plan)))
+    agent = tabular(spec=spec_of(parts=FEW, actions=3), frames=1)
+    table = QTable(agent, np.zeros(4, line_of(agent)))
     table.values[table.take(bytes([1, 2]))] = [0.0, 3.0, 1.0]
-    policy = TABULAR.policy([plan], SEED)
+    policy = TABULAR.policy([agent], SEED)
     policy.begin_round([table.lines], 1)
     seen = {"view": np.array([[[1, 2]], [[2, 1]]], np.uint8)}
 
@@ -238,8 +238,8 @@ def test_it_acts_by_its_table_and_by_chance_where_it_knows_nothing():
 
 
 def test_observations_that_differ_in_one_bit_are_two_lines():
-    plan = tabular(spec=spec_of(parts=FEW), frames=1)
-    table = QTable(plan, np.zeros(4, line_of(plan)))
+    agent = tabular(spec=spec_of(parts=FEW), frames=1)
+    table = QTable(agent, np.zeros(4, line_of(agent)))
     keys = table.keys({"view": np.array([[[0, 1]], [[1, 0]], [[0, 1]]], np.uint8)})
 
     lines = [table.take(key) for key in keys]

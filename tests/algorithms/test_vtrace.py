@@ -10,7 +10,15 @@ from torch import nn
 from rookery.algorithms.vtrace import VTRACE, corrected
 from rookery.config.agent import VtraceConfig
 from rookery.rng import Purpose, Stream
-from tests.algorithms.conftest import SEED, TURNS, WORLDS, Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import (
+    SEED,
+    TURNS,
+    WORLDS,
+    Crew,
+    agent_of,
+    same_bits,
+    spec_of,
+)
 from tests.algorithms.test_ppo import plain_steps
 
 pytestmark = pytest.mark.shows("D7")
@@ -105,11 +113,11 @@ def linear(weights, name):
 
 
 class PlainVtrace:
-    def __init__(self, plan, weights):
-        self.settings = plan.settings
-        self.network = PlainNetwork(weights, plan.settings.network.depth)
+    def __init__(self, agent, weights):
+        self.settings = agent.settings
+        self.network = PlainNetwork(weights, agent.settings.network.depth)
         self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=plan.settings.learning_rate
+            self.network.parameters(), lr=agent.settings.learning_rate
         )
 
     @torch.no_grad()
@@ -178,10 +186,10 @@ CASES = {
 
 @pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
 def test_rounds_are_those_of_a_plain_implementation(name, chosen):
-    plan = plan_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **chosen)
-    crew = Crew(VTRACE, [plan])
-    parameters, life = crew.rule.network.parameters, crew.lives[0]
-    plain = PlainVtrace(plan, parameters.real(crew.states[0]["weights"]))
+    agent = agent_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **chosen)
+    crew = Crew(VTRACE, [agent])
+    parameters, life = crew.learner.network.parameters, crew.lives[0]
+    plain = PlainVtrace(agent, parameters.real(crew.states[0]["weights"]))
     for number in (1, 2):
         (metrics,) = crew.train()
         steps = plain_steps(life, life.first)
@@ -198,7 +206,7 @@ def test_rounds_are_those_of_a_plain_implementation(name, chosen):
 
 def test_limits_change_what_is_learned():
     def learned(**chosen):
-        crew = Crew(VTRACE, [plan_of(vtrace=chosen)])
+        crew = Crew(VTRACE, [agent_of(vtrace=chosen)])
         crew.train(rounds=2)
         return crew.states[0]["weights"].tobytes()
 
@@ -207,7 +215,7 @@ def test_limits_change_what_is_learned():
 
 
 def test_a_round_without_steps_changes_nothing():
-    crew = Crew(VTRACE, [plan_of()])
+    crew = Crew(VTRACE, [agent_of()])
     before = crew.states[0]
 
     (metrics,) = crew.learn(first=0)

@@ -12,7 +12,7 @@ import torch
 from rookery.algorithms.dqn import DqnNetwork
 from rookery.algorithms.registry import find_algorithm
 from rookery.specs import Part
-from tests.algorithms.conftest import Life, plan_of, spec_of
+from tests.algorithms.conftest import Life, agent_of, spec_of
 
 GRID = {"view": Part((6, 7, 7), np.dtype(np.uint8))}
 # Algorithm, settings, actions and worlds: each takes most for something else.
@@ -29,17 +29,17 @@ def measure(case):
     torch.set_num_threads(1)
     name, settings, actions, worlds = CASES[case]
     window = {"capacity": 12 * worlds, "warmup": 8}
-    plan = plan_of(0, spec_of(0, GRID, actions), **settings, frames=1, replay=window)
-    kind = find_algorithm(name).rule
-    n_step, hidden = kind.n_step(plan.settings), kind.hidden(plan.settings)
-    life = Life(plan, worlds=worlds, n_step=n_step, hidden=hidden)
+    agent = agent_of(0, spec_of(0, GRID, actions), **settings, frames=1, replay=window)
+    kind = find_algorithm(name).learner
+    n_step, hidden = kind.n_step(agent.settings), kind.hidden(agent.settings)
+    life = Life(agent, worlds=worlds, n_step=n_step, hidden=hidden)
     life.live()
     before = peak_bytes()
-    rule = kind([plan], 0)
-    rule.load([rule.initial(plan)])
-    (found,) = rule.learn([life.reader], 1, 0)
+    learner = kind([agent], 0)
+    learner.load([learner.initial(agent)])
+    (found,) = learner.learn([life.reader], 1, 0)
     assert found["updates"] > 0
-    print(kind.working_bytes(plan, worlds, life.turns), peak_bytes() - before)
+    print(kind.working_bytes(agent, worlds, life.turns), peak_bytes() - before)
 
 
 def peak_bytes():
@@ -64,8 +64,8 @@ def test_what_learning_takes_is_known_within_a_factor_of_two(case):
 @pytest.mark.parametrize("dueling", [False, True])
 def test_a_network_of_very_many_actions_takes_memory_for_each_once(dueling):
     actions = 100_000  # squared, they would not fit into any memory
-    plan = plan_of(0, spec_of(0, actions=actions), dqn={"dueling": dueling})
-    network = DqnNetwork(plan)
+    agent = agent_of(0, spec_of(0, actions=actions), dqn={"dueling": dueling})
+    network = DqnNetwork(agent)
 
     shares = network.shares(torch.tensor([[0, actions - 1]]))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.iqn import IqnLearner
 from rookery.bench import collect, speedup, update
 from rookery.bench.measure import alternate, bench_names
@@ -95,24 +95,24 @@ def test_plain_and_stacked_learners_read_the_same_steps_from_the_same_rows(
 def test_plain_and_stacked_updates_are_the_same_up_to_rounding(
     lived: update.Experience, settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, plan = read(lived, settings), AgentPlan(0, lived.spec, settings)
-    rule = IqnLearner([plan], seed=1)
-    rule.load([rule.initial(plan)])
+    reader, agent = read(lived, settings), Agent(0, lived.spec, settings)
+    learner = IqnLearner([agent], seed=1)
+    learner.load([learner.initial(agent)])
     agent = PlainAgent(lived.spec, settings, seed=0)
-    copy(rule.named(rule.save()[0]), agent)
+    copy(learner.named(learner.save()[0]), agent)
     size = SIZES.batch
     draws = np.random.default_rng(0).random((1, size + 2 * size * CASE.quantiles))
     monkeypatch.setattr(
-        rule._stream, "uniform", lambda place, *_: np.tile(draws, (len(place[0]), 1))
+        learner._stream, "uniform", lambda place, *_: np.tile(draws, (len(place[0]), 1))
     )
 
-    metrics = rule.learn([reader], 1, 0)[0]
+    metrics = learner.learn([reader], 1, 0)[0]
     losses = [agent.update(*as_drawn(reader, draws[0], size)) for _ in range(3)]
 
     assert np.mean(losses) == pytest.approx(metrics["loss"], rel=1e-4)
     assert metrics["gradient_norm"] > settings.gradient.clip  # so that it is clipped
     after = PlainAgent(lived.spec, settings, seed=0)
-    copy(rule.named(rule.save()[0]), after)
+    copy(learner.named(learner.save()[0]), after)
     for module in ("network", "target"):
         found = getattr(agent, module).state_dict()
         for name, wanted in getattr(after, module).state_dict().items():
@@ -283,10 +283,8 @@ def test_a_round_of_the_plain_loop_is_as_many_turns_and_updates(
 
 def read(lived: update.Experience, settings: AgentSettings) -> ReplayReader:
     """Return the first agent's reader, with everything taken in."""
-    member = update.Member(
-        AgentPlan(0, lived.spec, settings), update.IQN, None, learns=True
-    )
-    reader = reader_of(member, lived.rows[0], 100)
+    agent = Agent(0, lived.spec, settings, update.IQN, learns=True)
+    reader = reader_of(agent, lived.rows[0], 100)
     reader.take_in(lived.turns)
     return reader
 

@@ -45,7 +45,9 @@ def test_a_games_settings_stand_beside_its_name() -> None:
         ("game.from=home", "source", "home"),
     ],
 )
-def test_values_take_the_type_of_their_setting(override: str, name: str, value: object) -> None:
+def test_values_take_the_type_of_their_setting(
+    override: str, name: str, value: object
+) -> None:
     assert getattr(resolve_overrides(override).game.settings, name) == value
 
 

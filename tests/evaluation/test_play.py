@@ -29,7 +29,7 @@ from rookery.games import gridworld as grid
 from rookery.games import registry as catalog
 from rookery.games.base import Outcome
 from rookery.games.builtin.matrix_players import Cooperator, Defector
-from rookery.games.players import Player, RandomPlayer, Observation
+from rookery.games.players import Observation, Player, RandomPlayer
 from rookery.games.registry import Entry
 
 DILEMMA = "iterated_prisoners_dilemma"

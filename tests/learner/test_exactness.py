@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from rookery.algorithms.agents import Member
 from rookery.algorithms.nets import gru
 from rookery.algorithms.registry import find_algorithm
 from rookery.learner import exactness as stacking
 from rookery.learner.exactness import is_exact, split_groups
-from tests.algorithms.conftest import SEED, plan_of, spec_of
+from tests.algorithms.conftest import SEED, agent_of, spec_of
 
 NAMES = ["iqn", "dqn", "recurrent_dqn", "ppo", "vtrace", "recurrent_ppo"]
 
@@ -21,8 +22,8 @@ def _one_thread():
 
 
 def group_of(name, size=3, masked=False, **settings):
-    plans = [plan_of(i, spec_of(i, masked=masked), **settings) for i in range(size)]
-    return [Member(plan, find_algorithm(name), None, learns=True) for plan in plans]
+    agents = [agent_of(i, spec_of(i, masked=masked), **settings) for i in range(size)]
+    return [replace(agent, algorithm=find_algorithm(name), learns=True) for agent in agents]
 
 
 @pytest.mark.shows("A1")
@@ -53,7 +54,7 @@ def test_agents_that_differ_only_at_the_shapes_of_the_run_are_trained_alone(
 
     groups, lines = split_groups([group], SEED, 1, 50)
 
-    assert groups == [[member] for member in group]
+    assert groups == [[agent] for agent in group]
     assert lines == ["agents 0, 1, 2 differ in company on this machine: trained alone."]
     assert is_exact(group, SEED, 4, 50)  # with four sequences all is well
 
@@ -63,9 +64,9 @@ def test_two_agents_are_compared_as_well_as_all(monkeypatch, size):
     met = []
     compare = stacking._digests
 
-    def note(algorithm, lives, seed):
+    def note(lives, seed):
         met.append(len(lives))
-        return compare(algorithm, lives, seed)
+        return compare(lives, seed)
 
     monkeypatch.setattr(stacking, "_digests", note)
 
@@ -79,12 +80,12 @@ def test_two_agents_are_compared_as_well_as_all(monkeypatch, size):
 def test_something_is_learned_in_every_comparison(name, batch, worlds, turns):
     long = {"sequence": 9, "burn_in": 2}
     settings = {"batch_size": batch, "n_step": 5, "frames": 3, "recurrent": long}
-    (member,) = group_of(name, 1, **settings)
-    life = stacking._Life(stacking._small(member), SEED, worlds, turns)
-    rule = member.algorithm.rule([life.plan], SEED)
-    rule.load([rule.initial(life.plan)])
+    (agent,) = group_of(name, 1, **settings)
+    life = stacking._Life(stacking._small(agent), SEED, worlds, turns)
+    learner = agent.algorithm.learner([life.agent], SEED)
+    learner.load([learner.initial(life.agent)])
 
-    (found,) = rule.learn([life.reader], 1, life.first)
+    (found,) = learner.learn([life.reader], 1, life.first)
 
     assert found["updates"] > 0
     assert found["gradient_norm"] > 0
@@ -95,16 +96,16 @@ def test_something_is_learned_in_every_comparison(name, batch, worlds, turns):
 def test_on_policy_learners_are_compared_over_one_round_of_the_run(
     monkeypatch, name, worlds, turns
 ):
-    (member,) = group_of(name, 1)
-    life = stacking._Life(stacking._small(member), SEED, worlds, turns)
+    (agent,) = group_of(name, 1)
+    life = stacking._Life(stacking._small(agent), SEED, worlds, turns)
 
     assert (life.reader.boundary - life.first) * life.reader.worlds == turns * worlds
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_lives_have_ends_absences_and_starts(name):
-    (member,) = group_of(name, 1)
-    life = stacking._Life(stacking._small(member), SEED, 3, 50)
+    (agent,) = group_of(name, 1)
+    life = stacking._Life(stacking._small(agent), SEED, 3, 50)
     columns = life.reader.rows.columns
 
     assert columns["terminated"].any()

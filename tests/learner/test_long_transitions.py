@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rookery.algorithms.agents import Member, capacity_of
+from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import LEFT_OUT
 from rookery.algorithms.registry import find_algorithm
 from rookery.learner.learner import reader_of
@@ -16,38 +17,40 @@ from rookery.replay.rows import Rows
 from rookery.runs.configure import configure
 from rookery.runs.session import Session
 from rookery.shm.block import Block
-from tests.algorithms.conftest import plan_of
+from tests.algorithms.conftest import agent_of
 
 ON_POLICY = ["ppo", "vtrace", "recurrent_ppo"]
 
 
 def member_of(name):
-    return Member(plan_of(frames=1), find_algorithm(name), None, learns=True)
+    return replace(agent_of(frames=1), algorithm=find_algorithm(name), learns=True)
 
 
 class Absent:
     """An agent in two worlds: in the second one it is out from turn 1 to `back`."""
 
     def __init__(self, name, turns, back):
-        self.member, self.turns, self.back = member_of(name), turns, back
-        capacity = capacity_of(self.member, turns, 2)
+        self.agent, self.turns, self.back = member_of(name), turns, back
+        capacity = capacity_of(self.agent, turns, 2)
         slots = slots_needed(capacity, 2, turns, 1)
-        plan = Rows.layout(self.member.plan.spec, 2, slots, self.member.hidden)
-        self.rows = Rows(Block.private(plan))
+        agent = Rows.layout(self.agent.spec, 2, slots, self.agent.hidden)
+        self.rows = Rows(Block.private(agent))
         self._writer, self.turn = ReplayWriter(self.rows), 0
 
     def play_round(self):
-        none, spec = np.zeros(2, bool), self.member.plan.spec
+        none, spec = np.zeros(2, bool), self.agent.spec
         parts = {k: np.zeros((2, *p.shape), p.dtype) for k, p in spec.parts.items()}
         for _ in range(self.turns):
             active = np.array([True, self.turn == 0 or self.turn >= self.back])
-            self._writer.write_observation(self.turn, parts, active, None, np.full(2, self.turn))
+            self._writer.write_observation(
+                self.turn, parts, active, None, np.full(2, self.turn)
+            )
             self._writer.write_action(self.turn, np.zeros(2, np.int64), 0.5, 0)
             self._writer.write_outcome(self.turn, np.ones(2, np.float32), none, none)
             self.turn += 1
 
     def reader(self):
-        return reader_of(self.member, self.rows, self.turns)
+        return reader_of(self.agent, self.rows, self.turns)
 
 
 @pytest.mark.parametrize("name", ON_POLICY)

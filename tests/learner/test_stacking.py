@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from rookery.actor.policies import PolicyRunner
-from rookery.algorithms.agents import Member, groups_of
+from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN, IqnPolicy
@@ -23,7 +24,7 @@ from tests.algorithms.conftest import (
     WORLDS,
     Crew,
     Life,
-    plan_of,
+    agent_of,
     same_bits,
     spec_of,
 )
@@ -159,21 +160,21 @@ def plan_in(case, number, **also):
         else also.get(name, chosen.get(name))
         for name in chosen.keys() | also.keys()
     }
-    return plan_of(number, spec_of(number, **spec), **merged)
+    return agent_of(number, spec_of(number, **spec), **merged)
 
 
 def company_of(case, size, place):
     """Return plans with the one looked at in a place among others unlike it."""
     numbers = [number for number in range(size + 1) if number != ME][: size - 1]
-    plans = [
+    agents = [
         plan_in(case, number, **OTHERS[i % len(OTHERS)]) for i, number in enumerate(numbers)
     ]
-    plans.insert(place, plan_in(case, ME))
-    return plans
+    agents.insert(place, plan_in(case, ME))
+    return agents
 
 
-def trained(case, plans, rounds=3, luck=None, worlds=WORLDS):
-    crew = Crew(CASES[case][0], plans, luck, worlds=worlds)
+def trained(case, agents, rounds=3, luck=None, worlds=WORLDS):
+    crew = Crew(CASES[case][0], agents, luck, worlds=worlds)
     crew.train(rounds=rounds)
     return crew.states
 
@@ -209,10 +210,10 @@ def test_an_agent_learns_the_same_alone_and_in_company(case, size, place):
 @pytest.mark.parametrize("case", ["iqn, 13 wide", "dqn, 13 wide, plain", "ppo, 13 wide"])
 def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
     chosen = {"batch_size": 4, "replay": {"warmup": 4, "capacity": 40 * worlds}}
-    plans = [plan_in(case, number, **chosen) for number in range(4)]
+    agents = [plan_in(case, number, **chosen) for number in range(4)]
 
-    (alone,) = trained(case, [plans[ME]], worlds=worlds)
-    together = trained(case, plans, worlds=worlds)
+    (alone,) = trained(case, [agents[ME]], worlds=worlds)
+    together = trained(case, agents, worlds=worlds)
 
     assert alone["counters"][0] > 0
     assert same_bits(together[ME], alone)
@@ -224,11 +225,11 @@ def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
     ["iqn, 50 wide, masked", "iqn, prioritised", "iqn, noisy", "ppo, 50 wide, masked"],
 )
 def test_the_order_of_agents_changes_nothing(case):
-    plans = company_of(case, 5, 2)
+    agents = company_of(case, 5, 2)
     order = [3, 0, 4, 2, 1]
 
-    straight = trained(case, plans)
-    mixed = trained(case, [plans[i] for i in order])
+    straight = trained(case, agents)
+    mixed = trained(case, [agents[i] for i in order])
 
     for place, i in enumerate(order):
         assert same_bits(mixed[place], straight[i])
@@ -268,8 +269,8 @@ CHANGES = {
 def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
     before = trained_as_a_pair(case)
 
-    plans = [plan_in(case, 0, **also), plan_in(case, ME)]
-    after = trained(case, plans, luck=[luck, 0])
+    agents = [plan_in(case, 0, **also), plan_in(case, ME)]
+    after = trained(case, agents, luck=[luck, 0])
 
     assert same_bits(after[1], before[1])
 
@@ -277,12 +278,12 @@ def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
 @pytest.mark.shows("A1", "A2")
 @pytest.mark.parametrize("case", ["iqn, 13 wide", "iqn, noisy", "ppo, 50 wide, masked"])
 def test_changing_one_agents_weights_leaves_every_bit_of_another(case):
-    plans = [plan_in(case, 0), plan_in(case, ME)]
-    crews = [Crew(CASES[case][0], plans) for _ in range(2)]
+    agents = [plan_in(case, 0), plan_in(case, ME)]
+    crews = [Crew(CASES[case][0], agents) for _ in range(2)]
     state, mine = crews[1].states
     flat = state["weights"]
     flat[flat != 0] *= 100
-    crews[1].rule.load([state, mine])
+    crews[1].learner.load([state, mine])
 
     for crew in crews:
         crew.train(rounds=3)
@@ -296,9 +297,9 @@ def test_changing_one_agents_weights_leaves_every_bit_of_another(case):
 def test_another_number_is_another_agent(case):
     # The same settings and the same life, but a stream of its own.
     algorithm, _, _ = CASES[case]
-    plans = [plan_in(case, number) for number in (0, 1)]
-    crew = Crew(algorithm, plans)
-    crew.rule.load([crew.rule.initial(plans[0])] * 2)
+    agents = [plan_in(case, number) for number in (0, 1)]
+    crew = Crew(algorithm, agents)
+    crew.learner.load([crew.learner.initial(agents[0])] * 2)
     crew.lives[1] = crew.lives[0]
     crew.lives[0].live()
 
@@ -310,8 +311,8 @@ def test_another_number_is_another_agent(case):
 @pytest.mark.shows("D8")
 @EVERY_CASE
 def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
-    plans = [plan_in(case, number) for number in range(2)]
-    crews = [Crew(CASES[case][0], plans, seed=seed) for seed in (1, 1, 2)]
+    agents = [plan_in(case, number) for number in range(2)]
+    crews = [Crew(CASES[case][0], agents, seed=seed) for seed in (1, 1, 2)]
 
     for crew in crews:
         crew.train(rounds=3)
@@ -324,28 +325,30 @@ def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
 # Acting.
 
 
-def acted(case, plans, worlds):
+def acted(case, agents, worlds):
     """Return what each agent of a company does, by all that a choice has."""
     algorithm, _, spec = CASES[case]
-    rule, policy = algorithm.rule(plans, SEED), algorithm.policy(plans, SEED)
-    policy.begin_round([rule.initial(plan)["weights"] for plan in plans], 5)
+    learner, policy = algorithm.learner(agents, SEED), algorithm.policy(agents, SEED)
+    policy.begin_round([learner.initial(agent)["weights"] for agent in agents], 5)
     seen, draws, legal, exploration, hidden = [], [], [], [], []
-    for plan in plans:
-        life = Life(plan, worlds=worlds, hidden=algorithm.rule.hidden(plan.settings))
+    for agent in agents:
+        life = Life(agent, worlds=worlds, hidden=algorithm.learner.hidden(agent.settings))
         life.live()
         last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
         seen.append(life.reader.look(last, every))
         legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
-        draws.append(np.random.default_rng(plan.number).random((worlds, 2)))
-        if algorithm.rule.hidden(plan.settings):
+        draws.append(np.random.default_rng(agent.number).random((worlds, 2)))
+        if algorithm.learner.hidden(agent.settings):
             hidden.append(life.reader.at("hidden", last, every))
-        exploration.append(0.3 if plan.number == ME else 0.1 * plan.number)
-    choice = policy.act(PolicyInput(seen, legal, np.array(draws), np.array(exploration), hidden))
+        exploration.append(0.3 if agent.number == ME else 0.1 * agent.number)
+    choice = policy.act(
+        PolicyInput(seen, legal, np.array(draws), np.array(exploration), hidden)
+    )
     names = ["actions", "probabilities", "values", "entropies"]
     names += ["hidden"] if hidden else []
     return [
         {name: np.array(getattr(choice, name)[i]) for name in names}
-        for i in range(len(plans))
+        for i in range(len(agents))
     ]
 
 
@@ -365,51 +368,49 @@ def test_an_agent_acts_the_same_alone_and_in_company(case, size, place, worlds):
 # Who goes together.
 
 
-def members_of(algorithm, plans):
-    return [Member(plan, algorithm, None, learns=True) for plan in plans]
+def members_of(algorithm, agents):
+    return [replace(agent, algorithm=algorithm, learns=True) for agent in agents]
 
 
 def test_agents_that_differ_in_numbers_alone_are_one_group():
-    plans = [plan_of(i, **also) for i, also in enumerate(OTHERS)]
+    agents = [agent_of(i, **also) for i, also in enumerate(OTHERS)]
 
-    groups = groups_of(members_of(IQN, plans))
+    groups = groups_of(members_of(IQN, agents))
 
-    assert [[member.plan.number for member in group] for group in groups] == [
-        list(range(7))
-    ]
+    assert [[agent.number for agent in group] for group in groups] == [list(range(7))]
 
 
 UNLIKE = {
-    "width": plan_of(1, network={"width": 17}),
-    "depth": plan_of(1, network={"depth": 2}),
-    "channels": plan_of(1, network={"channels": 16}),
-    "quantiles": plan_of(1, network={"quantiles": 5}),
-    "frames": plan_of(1, frames=3),
-    "steps": plan_of(1, n_step=1),
-    "batch": plan_of(1, batch_size=9),
-    "accumulation": plan_of(1, gradient={"accumulate": 2}),
-    "kind of replay": plan_of(1, replay={"kind": "prioritised"}),
-    "noise": plan_of(1, iqn={"noisy": True}),
-    "double": plan_of(1, iqn={"double": False}),
-    "dueling": plan_of(1, iqn={"dueling": False}),
-    "threshold": plan_of(1, iqn={"threshold": 0.5}),
-    "acting quantiles": plan_of(1, iqn={"acting_quantiles": 5}),
-    "retrace": plan_of(1, iqn={"retrace": 0.5}),
-    "ratio": plan_of(1, ppo={"clip": 0.1}),
-    "passes": plan_of(1, ppo={"passes": 3}),
-    "algorithm": plan_of(1, algorithm="ppo"),
-    "actions": plan_of(1, spec_of(1, actions=4)),
-    "masks": plan_of(1, spec_of(1, masked=True)),
-    "parts": plan_of(1, spec_of(1, parts={"self": PARTS["self"]})),
-    "order of parts": plan_of(1, spec_of(1, parts=dict(reversed(PARTS.items())))),
+    "width": agent_of(1, network={"width": 17}),
+    "depth": agent_of(1, network={"depth": 2}),
+    "channels": agent_of(1, network={"channels": 16}),
+    "quantiles": agent_of(1, network={"quantiles": 5}),
+    "frames": agent_of(1, frames=3),
+    "steps": agent_of(1, n_step=1),
+    "batch": agent_of(1, batch_size=9),
+    "accumulation": agent_of(1, gradient={"accumulate": 2}),
+    "kind of replay": agent_of(1, replay={"kind": "prioritised"}),
+    "noise": agent_of(1, iqn={"noisy": True}),
+    "double": agent_of(1, iqn={"double": False}),
+    "dueling": agent_of(1, iqn={"dueling": False}),
+    "threshold": agent_of(1, iqn={"threshold": 0.5}),
+    "acting quantiles": agent_of(1, iqn={"acting_quantiles": 5}),
+    "retrace": agent_of(1, iqn={"retrace": 0.5}),
+    "ratio": agent_of(1, ppo={"clip": 0.1}),
+    "passes": agent_of(1, ppo={"passes": 3}),
+    "algorithm": agent_of(1, algorithm="ppo"),
+    "actions": agent_of(1, spec_of(1, actions=4)),
+    "masks": agent_of(1, spec_of(1, masked=True)),
+    "parts": agent_of(1, spec_of(1, parts={"self": PARTS["self"]})),
+    "order of parts": agent_of(1, spec_of(1, parts=dict(reversed(PARTS.items())))),
 }
 
 
 @pytest.mark.parametrize("other", UNLIKE.values(), ids=UNLIKE)
 def test_agents_that_are_no_one_computation_are_no_group(other):
-    groups = groups_of(members_of(IQN, [plan_of(0), other]))
+    groups = groups_of(members_of(IQN, [agent_of(0), other]))
 
-    assert [[member.plan.number for member in group] for group in groups] == [[0], [1]]
+    assert [[agent.number for agent in group] for group in groups] == [[0], [1]]
 
 
 # All agents and worlds in one pass.
@@ -428,16 +429,16 @@ class CountedPolicy(IqnPolicy):
 @pytest.fixture
 def counted():
     CountedPolicy.passes = 0
-    return type(IQN)("iqn", CountedPolicy, IQN.rule)
+    return type(IQN)("iqn", CountedPolicy, IQN.learner)
 
 
-def cast_of(algorithm, plans, worlds=WORLDS):
+def cast_of(algorithm, agents, worlds=WORLDS):
     """Return a cast with first weights, and the lives it acts in."""
-    cast = PolicyRunner(groups_of(members_of(algorithm, plans)), SEED, worlds)
-    rule = algorithm.rule(plans[:1], SEED)
-    weights = {plan.number: rule.initial(plan)["weights"] for plan in plans}
+    cast = PolicyRunner(groups_of(members_of(algorithm, agents)), SEED, worlds)
+    learner = algorithm.learner(agents[:1], SEED)
+    weights = {agent.number: learner.initial(agent)["weights"] for agent in agents}
     cast.begin_round(1, weights)
-    lives = {plan.number: Life(plan, worlds=worlds) for plan in plans}
+    lives = {agent.number: Life(agent, worlds=worlds) for agent in agents}
     for life in lives.values():
         life.live()
     return cast, {number: life.rows for number, life in lives.items()}
@@ -451,7 +452,7 @@ def act(cast, rows, agents, turn=5):
 @pytest.mark.shows("E1")
 @pytest.mark.parametrize("worlds", [1, 16])
 def test_all_agents_and_worlds_act_in_one_pass(counted, worlds):
-    cast, rows = cast_of(counted, [plan_of(i) for i in range(4)], worlds)
+    cast, rows = cast_of(counted, [agent_of(i) for i in range(4)], worlds)
 
     found = act(cast, rows, [0, 1, 2, 3])
 
@@ -463,11 +464,11 @@ def test_all_agents_and_worlds_act_in_one_pass(counted, worlds):
 @pytest.mark.shows("E1")
 def test_each_kind_of_agent_acts_in_one_pass(counted):
     wide = {"network": {"width": 32}}
-    plans = [plan_of(i, **(wide if i % 2 else {})) for i in range(4)]
-    cast, rows = cast_of(counted, plans[:1])  # rows and weights come from their own kinds
-    cast = PolicyRunner(groups_of(members_of(counted, plans)), SEED, WORLDS)
-    rules = {plan.number: IQN.rule([plan], SEED) for plan in plans}
-    cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in plans})
+    agents = [agent_of(i, **(wide if i % 2 else {})) for i in range(4)]
+    cast, rows = cast_of(counted, agents[:1])  # rows and weights come from their own kinds
+    cast = PolicyRunner(groups_of(members_of(counted, agents)), SEED, WORLDS)
+    rules = {agent.number: IQN.learner([agent], SEED) for agent in agents}
+    cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in agents})
     rows = dict.fromkeys(range(4), rows[0])
 
     act(cast, rows, [0, 1, 2, 3])
@@ -477,7 +478,7 @@ def test_each_kind_of_agent_acts_in_one_pass(counted):
 
 @pytest.mark.shows("A2", "E1")
 def test_an_agent_acts_the_same_whoever_acts_in_its_phase():
-    cast, rows = cast_of(IQN, [plan_of(i, iqn={"noisy": True}) for i in range(4)])
+    cast, rows = cast_of(IQN, [agent_of(i, iqn={"noisy": True}) for i in range(4)])
 
     whole = act(cast, rows, [0, 1, 2, 3])
     some = act(cast, rows, [2, 0])
@@ -489,7 +490,7 @@ def test_an_agent_acts_the_same_whoever_acts_in_its_phase():
 
 @pytest.mark.shows("D8")
 def test_agents_worlds_and_turns_draw_numbers_of_their_own():
-    cast, rows = cast_of(IQN, [plan_of(i) for i in range(3)], worlds=50)
+    cast, rows = cast_of(IQN, [agent_of(i) for i in range(3)], worlds=50)
     legal = dict.fromkeys(rows)
 
     def probabilities(turn):

@@ -66,7 +66,9 @@ def test_the_size_is_known_before_anything_is_allocated():
 def test_what_is_allocated_is_what_was_planned(monkeypatch):
     made = []
     create = Block.create
-    monkeypatch.setattr(Block, "create", lambda layout: made.append(create(layout)) or made[-1])
+    monkeypatch.setattr(
+        Block, "create", lambda layout: made.append(create(layout)) or made[-1]
+    )
     arena = layout()
 
     arena.allocate()

@@ -55,7 +55,7 @@ def test_a_process_rebuilds_the_same_company_from_its_brief() -> None:
     told = ProcessSpec.from_json(json.loads(json.dumps(process_spec.to_json())), known)
     there, here = (build_agents(one.config, one.agents) for one in (told, process_spec))
 
-    assert [m.plan for m in there] == [m.plan for m in here]
+    assert there == here
     assert [m.learns for m in there] == [True, True, False]
     assert there[1].algorithm is here[1].algorithm
 

@@ -41,7 +41,7 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counters]:
     block.close()
 
 
-def borders_of(counters: Counters, schedule: str, max_lag: int = 3) -> RoundSchedule:
+def schedule_of(counters: Counters, schedule: str, max_lag: int = 3) -> RoundSchedule:
     return RoundSchedule(config_of(schedule, max_lag), counters, ["a", "b"], Impatient())
 
 
@@ -61,7 +61,7 @@ def waits(what: Callable[[], object]) -> bool:
 
 
 def test_a_border_is_complete_when_nothing_of_it_is_missing(counters: Counters) -> None:
-    schedule = borders_of(counters, "pipelined")
+    schedule = schedule_of(counters, "pipelined")
     complete(counters, 4)
     assert schedule.is_complete(4)
     assert not schedule.is_complete(5)
@@ -75,11 +75,11 @@ def test_a_border_is_complete_when_nothing_of_it_is_missing(counters: Counters) 
     assert schedule.wait_a_little(4, 0.0)
 
 
-@pytest.mark.parametrize("schedule", ["sync", "pipelined"])
+@pytest.mark.parametrize("kind", ["sync", "pipelined"])
 def test_a_round_is_played_when_the_border_before_is_complete_and_main_allows_it(
-    schedule: str, counters: Counters
+    kind: str, counters: Counters
 ) -> None:
-    schedule = borders_of(counters, schedule)
+    schedule = schedule_of(counters, kind)
     complete(counters, 4)
     counters.store(GATE, 4)
     assert waits(lambda: schedule.await_playing(5))
@@ -92,7 +92,7 @@ def test_a_round_is_played_when_the_border_before_is_complete_and_main_allows_it
 
 
 def test_in_sync_a_round_is_learned_from_its_own_rows(counters: Counters) -> None:
-    schedule = borders_of(counters, "sync")
+    schedule = schedule_of(counters, "sync")
     complete(counters, 4)
     counters.store(GATE, 6)
     assert waits(lambda: schedule.await_learning(5, False))
@@ -102,8 +102,10 @@ def test_in_sync_a_round_is_learned_from_its_own_rows(counters: Counters) -> Non
     assert schedule.await_learning(5, False) == 5 * TURNS
 
 
-def test_in_pipelined_a_round_is_learned_from_the_rows_before_it(counters: Counters) -> None:
-    schedule = borders_of(counters, "pipelined")
+def test_in_pipelined_a_round_is_learned_from_the_rows_before_it(
+    counters: Counters,
+) -> None:
+    schedule = schedule_of(counters, "pipelined")
     complete(counters, 4)
     counters.store(GATE, 6)
     counters.store(COMMIT, 4 * TURNS + 7)
@@ -112,8 +114,10 @@ def test_in_pipelined_a_round_is_learned_from_the_rows_before_it(counters: Count
 
 
 @pytest.mark.shows("A6")
-def test_in_async_a_learner_waits_for_rows_and_for_no_other_learner(counters: Counters) -> None:
-    schedule = borders_of(counters, "async")
+def test_in_async_a_learner_waits_for_rows_and_for_no_other_learner(
+    counters: Counters,
+) -> None:
+    schedule = schedule_of(counters, "async")
     counters.store(GATE, 9)
     counters.store(COMMIT, 5 * TURNS + 3)
     counters.store(VERSIONS[0], 1)
@@ -129,7 +133,7 @@ def test_in_async_a_learner_waits_for_rows_and_for_no_other_learner(counters: Co
 def test_in_async_playing_is_never_further_ahead_than_the_bound(
     max_lag: int, counters: Counters
 ) -> None:
-    schedule = borders_of(counters, "async", max_lag)
+    schedule = schedule_of(counters, "async", max_lag)
     complete(counters, 6)
     counters.store(VERSIONS[1], 4)  # the newest whole version is 3
     counters.store(GATE, 100)
@@ -140,12 +144,12 @@ def test_in_async_playing_is_never_further_ahead_than_the_bound(
 
 
 @pytest.mark.parametrize(
-    ("schedule", "max_lag", "ahead"), [("sync", 9, 2), ("async", 1, 2), ("async", 7, 7)]
+    ("kind", "max_lag", "ahead"), [("sync", 9, 2), ("async", 1, 2), ("async", 7, 7)]
 )
 def test_main_allows_as_many_rounds_as_reports_are_kept(
-    schedule: str, max_lag: int, ahead: int, counters: Counters
+    kind: str, max_lag: int, ahead: int, counters: Counters
 ) -> None:
-    schedule = borders_of(counters, schedule, max_lag)
+    schedule = schedule_of(counters, kind, max_lag)
 
     schedule.open(3)
 
@@ -157,7 +161,7 @@ def test_main_allows_as_many_rounds_as_reports_are_kept(
 def test_processes_begin_when_main_has_handed_over_to_their_generation(
     counters: Counters,
 ) -> None:
-    schedule = borders_of(counters, "sync")
+    schedule = schedule_of(counters, "sync")
     counters.store(HANDED, 1)
 
     assert not waits(lambda: schedule.await_begin(1))

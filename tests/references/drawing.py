@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.config.agent import AgentSettings
 from rookery.specs import AgentSpec, Part
 
@@ -38,13 +38,13 @@ class Chance:
         return int(self.generator.integers(low, high + 1))
 
 
-def draw_group(chance: Chance, **chosen: Any) -> list[AgentPlan]:
+def draw_group(chance: Chance, **chosen: Any) -> list[Agent]:
     """Return three agents that learn as one group, with some settings chosen for all."""
     actions, masked = chance.of(2, 3, 5), chance.of(False, True)
     names = tuple(f"do {i}" for i in range(actions))
     shared = shared_settings(chance)
     return [
-        AgentPlan(
+        Agent(
             number,
             AgentSpec(str(number), "tester", PARTS, names, masked),
             AgentSettings.model_validate(

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.replay.buffer import ReplayReader, ReplayWriter, slots_needed
 from rookery.replay.rewards import shaped
 from rookery.replay.rows import Rows
@@ -92,22 +92,22 @@ def some_part(chance, part):
 class Life:
     """One agent's rows, as lists and in a replay."""
 
-    def __init__(self, plan: AgentPlan, luck: int, n_step: int, hidden: int) -> None:
-        self.plan, settings = plan, plan.settings
+    def __init__(self, agent: Agent, luck: int, n_step: int, hidden: int) -> None:
+        self.agent, settings = agent, agent.settings
         self.worlds: list[list[Row]] = [[] for _ in range(WORLDS)]
         self._streams = [
-            live_on(np.random.default_rng((luck, plan.number, world)), plan.spec, hidden)
+            live_on(np.random.default_rng((luck, agent.number, world)), agent.spec, hidden)
             for world in range(WORLDS)
         ]
         capacity = settings.replay.capacity
         self.slots = slots_needed(capacity, WORLDS, TURNS, settings.frames)
         self.window = -(-capacity // WORLDS)
-        block = Block.create(Rows.layout(plan.spec, WORLDS, self.slots, hidden))
+        block = Block.create(Rows.layout(agent.spec, WORLDS, self.slots, hidden))
         rows = Rows(block)
         block.close()  # the rows hold on to the memory
         self._writer = ReplayWriter(rows)
         self.reader = ReplayReader(
-            plan.spec.id,
+            agent.spec.id,
             rows,
             capacity=capacity,
             frames=settings.frames,
@@ -135,7 +135,7 @@ class Life:
             return np.array([getattr(row, name) for row in rows])
 
         parts = {name: np.stack([row.seen[name] for row in rows]) for name in rows[0].seen}
-        masked, recurrent = self.plan.spec.masked, rows[0].hidden.size > 0
+        masked, recurrent = self.agent.spec.masked, rows[0].hidden.size > 0
         self._writer.write_observation(
             turn,
             parts,
@@ -145,16 +145,18 @@ class Life:
             column("hidden") if recurrent else None,
         )
         self._writer.write_action(turn, column("action"), column("probability"), 0)
-        self._writer.write_outcome(turn, column("reward"), column("terminated"), column("truncated"))
+        self._writer.write_outcome(
+            turn, column("reward"), column("terminated"), column("truncated")
+        )
 
     # What references ask for, one row at a time.
 
     def seen(self, turn: int, world: int) -> list[Tensor]:
         """Return the parts of the newest frames of a row, scaled; (frames, *shape) each."""
         if (turn, world) not in self._inputs:
-            frames, rows = self.plan.settings.frames, self.worlds[world]
+            frames, rows = self.agent.settings.frames, self.worlds[world]
             found = []
-            for name, part in self.plan.spec.parts.items():
+            for name, part in self.agent.spec.parts.items():
                 stack = np.zeros((frames, *part.shape))
                 for back in range(min(frames, rows[turn].age + 1)):
                     stack[frames - 1 - back] = rows[turn - back].seen[name]
@@ -164,8 +166,8 @@ class Life:
 
     def legal(self, turn: int, world: int) -> list[int]:
         """Return the actions to choose from; all of them where a game says none."""
-        everything = list(range(self.plan.spec.num_actions))
-        if not self.plan.spec.masked:
+        everything = list(range(self.agent.spec.num_actions))
+        if not self.agent.spec.masked:
             return everything
         mask = self.worlds[world][turn].legal
         return [action for action in everything if mask[action]] or everything

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rookery.config.agent import AgentSettings
 from tests.references.kinks import were_near
-from tests.references.watching import ABSOLUTE, ReferenceAgent, Named, agree
+from tests.references.watching import ABSOLUTE, Named, ReferenceAgent, agree
 
 
 def rate_of(settings: AgentSettings, updates: int) -> float:
@@ -78,7 +78,11 @@ def joined(named: Named) -> Tensor:
 
 
 def check_update(
-    where: str, settings: AgentSettings, agent: ReferenceAgent, loss: Tensor, gradient: Named
+    where: str,
+    settings: AgentSettings,
+    agent: ReferenceAgent,
+    loss: Tensor,
+    gradient: Named,
 ) -> None:
     """Compare an update with the loss and the gradient of a reference.
 

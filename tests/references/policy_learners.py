@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.ppo import PPO
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.algorithms.vtrace import VTRACE
@@ -31,8 +31,8 @@ ROUNDS = 3
 class PolicyReference:
     """One agent that learns a policy, as the papers say."""
 
-    def __init__(self, algorithm: str, plan: AgentPlan, life: Life) -> None:
-        self.plan, self.life, self.settings = plan, life, plan.settings
+    def __init__(self, algorithm: str, agent: Agent, life: Life) -> None:
+        self.agent, self.life, self.settings = agent, life, agent.settings
         self.vtrace, self.recurrent = algorithm == "vtrace", algorithm == "recurrent_ppo"
         self.parts = self.settings.vtrace if self.vtrace else self.settings.ppo
 
@@ -94,7 +94,7 @@ class PolicyReference:
         size = -(-len(sequences) // self.parts.minibatches)
         stream = Stream(SEED, Purpose.LEARNER)
         for one in range(self.parts.passes):
-            drawn = stream.bits((self.plan.number, number, one), 0, len(sequences))[0]
+            drawn = stream.bits((self.agent.number, number, one), 0, len(sequences))[0]
             order = sorted(range(len(sequences)), key=lambda k: drawn[k])
             for part in range(self.parts.minibatches):
                 chosen = order[part * size : (part + 1) * size]
@@ -149,12 +149,12 @@ def check_round(found: Round, references: list[PolicyReference]) -> None:
                 reference.check(where, agent, judged, minibatches[k])
 
 
-def compare(algorithm: Algorithm, plans: list[AgentPlan], luck: int) -> None:
+def compare(algorithm: Algorithm, agents: list[Agent], luck: int) -> None:
     """Train a group and compare all it does with the references."""
-    group = Watched(algorithm, plans, luck)
+    group = Watched(algorithm, agents, luck)
     references = [
-        PolicyReference(algorithm.name, plan, life)
-        for plan, life in zip(plans, group.lives, strict=True)
+        PolicyReference(algorithm.name, agent, life)
+        for agent, life in zip(agents, group.lives, strict=True)
     ]
     for _ in range(ROUNDS):
         check_round(group.train(), references)

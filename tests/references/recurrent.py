@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.rng import Purpose, Stream
 from tests.references.drawing import Chance, draw_group, merge, value_parts
@@ -144,16 +144,16 @@ class SequenceReference(ValueReference):
         return total / max(count, 1), [error for _, error in errors]
 
 
-def compare(plans: list[AgentPlan], luck: int) -> None:
+def compare(agents: list[Agent], luck: int) -> None:
     """Train a group and compare all it does with the reference."""
-    group = Watched(RECURRENT_DQN, plans, luck)
-    references = [reference_of(*both) for both in zip(plans, group.lives, strict=True)]
+    group = Watched(RECURRENT_DQN, agents, luck)
+    references = [reference_of(*both) for both in zip(agents, group.lives, strict=True)]
     for _ in range(ROUNDS):
         check_round(group.train(), references, errors=False)
 
 
-def reference_of(plan: AgentPlan, life: Life) -> SequenceReference:
-    return SequenceReference(plan, life, plan.settings.dqn, None)
+def reference_of(agent: Agent, life: Life) -> SequenceReference:
+    return SequenceReference(agent, life, agent.settings.dqn, None)
 
 
 def compare_recurrent_dqn(case: int, **chosen) -> None:

@@ -63,7 +63,7 @@ def shape(reward: float, settings) -> float:
 
 def factor_of(life: Life) -> float:
     """Return what returns are multiplied by: 1 over the spread of all rewards so far."""
-    settings = life.plan.settings.reward
+    settings = life.agent.settings.reward
     if not settings.standardise:
         return 1.0
     every = [shape(row.reward, settings) for rows in life.worlds for row in rows]
@@ -75,7 +75,7 @@ def transitions(life: Life, n: int) -> list[Transition]:
 
     It opened in the window of the newest `capacity` rows, and has closed by now.
     """
-    settings, found = life.plan.settings, []
+    settings, found = life.agent.settings, []
     worlds = [[_shaped(row, settings.reward) for row in rows] for rows in life.worlds]
     for turn in range(max(0, life.boundary - life.window), life.boundary):
         for world, rows in enumerate(worlds):

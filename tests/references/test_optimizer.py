@@ -17,12 +17,12 @@ UPDATES = 25
 def compare_updates(case: int) -> None:
     """Let agents take steps by drawn gradients; now and then one is left out."""
     chance = Chance(9, case)
-    plans = draw_group(chance)
-    watched = Watched(DQN, plans, case)
-    group, random = watched.rule.group, chance.generator
+    agents = draw_group(chance)
+    watched = Watched(DQN, agents, case)
+    group, random = watched.learner.group, chance.generator
     shapes, start = group.parameters.shapes, watched.states()
     plain = [
-        PlainAdam(plan.settings, start[i]) for i, plan in enumerate(plans)
+        PlainAdam(agent.settings, start[i]) for i, agent in enumerate(agents)
     ]  # they go on by themselves from here on
     for _ in range(UPDATES):
         gradients, sizes = [], 10 ** random.uniform(-6, 2, AGENTS)

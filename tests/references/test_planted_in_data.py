@@ -91,7 +91,11 @@ BUGS = {
         "returns|discounts",
     ),
     "a step closes one active row too late": Bug(
-        compare_returns, replay, "n_step_transitions", given(None, lambda n: n + 1), "usable|closing"
+        compare_returns,
+        replay,
+        "n_step_transitions",
+        given(None, lambda n: n + 1),
+        "usable|closing",
     ),
     "the spread is that of the newest rewards": Bug(
         compare_returns, RewardSpread, "take_in", forget_earlier_rounds, "factor"

@@ -75,7 +75,7 @@ def with_one_noise(right):
 
 def added_up(right):
     def wrong(self, gradients, loss, active):
-        batches = self.plans[0].settings.gradient.accumulate
+        batches = self.agents[0].settings.gradient.accumulate
         return right(self, [each * batches for each in gradients], loss, active)
 
     return wrong

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.shows("B13")
 def compare_priorities(case: int) -> None:
     """Let drawn agents draw, and find errors by chance, over some rounds."""
     chance = Chance(8, case)
-    for plan in draw_group(chance):
-        life = Life(plan, case, plan.settings.n_step, hidden=0)
-        tree = Priorities(plan.settings.replay, life.reader)
-        plain = PlainPriorities(plan.settings.replay, life.slots, WORLDS)
+    for agent in draw_group(chance):
+        life = Life(agent, case, agent.settings.n_step, hidden=0)
+        tree = Priorities(agent.settings.replay, life.reader)
+        plain = PlainPriorities(agent.settings.replay, life.slots, WORLDS)
         for number in range(ROUNDS):
             life.live()
             tree.take_in(life.reader.closed_since(number * TURNS))
-            plain.take_in([step.place for step in transitions(life, plan.settings.n_step)])
+            plain.take_in([step.place for step in transitions(life, agent.settings.n_step)])
             agree("priorities", tree.leaves, plain.in_memory())
             if plain.weights:
                 compare_draws(chance.generator, tree, plain)
@@ -55,10 +55,10 @@ def test_priorities_and_draws_are_those_of_a_plain_list(case):
 
 def test_draws_are_as_frequent_as_the_paper_says():
     """P(i) = p_i^α / Σ p^α, over numbers that cover all of [0, 1) evenly."""
-    plan = draw_group(Chance(8, 0), replay={"exponent": 0.6, "capacity": 60})[0]
-    life = Life(plan, 0, 1, hidden=0)
+    agent = draw_group(Chance(8, 0), replay={"exponent": 0.6, "capacity": 60})[0]
+    life = Life(agent, 0, 1, hidden=0)
     life.live()
-    tree, steps = Priorities(plan.settings.replay, life.reader), life.reader.usable
+    tree, steps = Priorities(agent.settings.replay, life.reader), life.reader.usable
     tree.take_in(steps)
     errors = np.random.default_rng(0).exponential(2.0, len(steps))
     tree.update(steps, errors)

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.shows("D2", "D6")
 def compare_returns(case: int) -> None:
     """Compare all steps that a reader has at every border with a walk over plain rows."""
     chance = Chance(7, case)
-    for plan in draw_group(chance, n_step=chance.whole(1, 5)):
-        n = plan.settings.n_step
-        life = Life(plan, case, n, hidden=0)
-        spread = RewardSpread(plan.settings.reward)
+    for agent in draw_group(chance, n_step=chance.whole(1, 5)):
+        n = agent.settings.n_step
+        life = Life(agent, case, n, hidden=0)
+        spread = RewardSpread(agent.settings.reward)
         for number in range(ROUNDS):
             life.live()
             spread.take_in(life.reader, number * TURNS)

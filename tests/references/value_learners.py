@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm
+from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.rng import Purpose, Stream
@@ -29,9 +29,9 @@ Loss = Callable[[Sample, Weights, Weights, Life], tuple[Tensor, float]]
 class ValueReference:
     """One agent that learns values, as the papers say."""
 
-    def __init__(self, plan: AgentPlan, life: Life, parts, loss: Loss) -> None:
-        self.plan, self.life, self.parts, self.loss = plan, life, parts, loss
-        self.settings = plan.settings
+    def __init__(self, agent: Agent, life: Life, parts, loss: Loss) -> None:
+        self.agent, self.life, self.parts, self.loss = agent, life, parts, loss
+        self.settings = agent.settings
         replay = self.settings.replay
         self.priorities = None
         if replay.kind == "prioritised":
@@ -96,7 +96,9 @@ class ValueReference:
             self.priorities.update([step.place for step in steps], errors)
         return torch.stack([loss for loss, _ in found]).mean(), errors
 
-    def check(self, where: str, number: int, update: int, agent: ReferenceAgent) -> list[float]:
+    def check(
+        self, where: str, number: int, update: int, agent: ReferenceAgent
+    ) -> list[float]:
         """Compare one update; return the errors of its last batch."""
         passes = self.settings.gradient.accumulate
         weights = {
@@ -104,7 +106,7 @@ class ValueReference:
         }
         total = torch.zeros((), dtype=torch.float64)
         for one in range(passes):
-            place = (self.plan.number, number, update * passes + one)
+            place = (self.agent.number, number, update * passes + one)
             loss, errors = self.batch_loss(weights, agent.before["target"], place)
             total = total + loss / passes
         check_update(where, self.settings, agent, loss, gradient_of(total, weights))
@@ -135,13 +137,13 @@ def check_round(
             agree(f"error of agent {i}", found.metrics[i]["td_error"], np.mean(means))
 
 
-def compare(algorithm: Algorithm, plans: list[AgentPlan], luck: int) -> None:
+def compare(algorithm: Algorithm, agents: list[Agent], luck: int) -> None:
     """Train a group and compare all it does with the references."""
     name, loss = algorithm.name, {"dqn": dqn_loss, "iqn": iqn_loss}[algorithm.name]
-    group = Watched(algorithm, plans, luck)
+    group = Watched(algorithm, agents, luck)
     references = [
-        ValueReference(plan, life, getattr(plan.settings, name), loss)
-        for plan, life in zip(plans, group.lives, strict=True)
+        ValueReference(agent, life, getattr(agent.settings, name), loss)
+        for agent, life in zip(agents, group.lives, strict=True)
     ]
     for _ in range(ROUNDS):
         check_round(group.train(), references)

@@ -53,7 +53,7 @@ def dqn_loss(
     sample: Sample, theta: Weights, target: Weights, life: Life
 ) -> tuple[Tensor, float]:
     """Return the loss of one sample, L_κ(δ) / κ, and |δ|."""
-    settings, step = life.plan.settings, sample.path[0]
+    settings, step = life.agent.settings, sample.path[0]
     with torch.no_grad():
         y = dqn_target(sample, theta, target, life)
     delta = y - q_values(theta, life.seen(*step.place), settings)[step.action]
@@ -63,7 +63,7 @@ def dqn_loss(
 
 def dqn_target(sample: Sample, theta: Weights, target: Weights, life: Life) -> Tensor:
     """Return what Q(s, a) is compared with."""
-    settings, step = life.plan.settings, sample.path[0]
+    settings, step = life.agent.settings, sample.path[0]
 
     def q_of(place):
         return q_values(target, life.seen(*place), settings)
@@ -111,7 +111,7 @@ def midpoints(count: int) -> list[float]:
 
 def acting_values(w: Weights, place: tuple[int, int], life: Life) -> Tensor:
     """Return Q(s, ·): the mean over fixed fractions, equation (5) of Dabney et al."""
-    settings = life.plan.settings
+    settings = life.agent.settings
     taus = midpoints(settings.iqn.acting_quantiles)
     return quantiles(w, life.seen(*place), taus, settings).mean(dim=0)
 
@@ -124,7 +124,7 @@ def iqn_loss(
     Σ_i 1/N' Σ_j ρ_τi(δ_ij) with ρ_τ(δ) = |τ − 1{δ < 0}| L_κ(δ) / κ. Targets of a path are
     a mixture of those of its ends. The error is that of the means.
     """
-    settings, step = life.plan.settings, sample.path[0]
+    settings, step = life.agent.settings, sample.path[0]
     with torch.no_grad():
         targets = iqn_targets(sample, theta, target, life)
     z = quantiles(theta, life.seen(*step.place), sample.taus, settings)[:, step.action]
@@ -147,7 +147,7 @@ def iqn_targets(
     An end of a path counts what Retrace gives its value: Π c_s up to it, times 1 − c
     for what lies behind it.
     """
-    settings, step = life.plan.settings, sample.path[0]
+    settings, step = life.agent.settings, sample.path[0]
     means = acting_values(target, step.place, life)
     short = means[best(means, life.legal(*step.place))] - means[step.action]
     found, gain, gamma, reached = [], 0.0, 1.0, 1.0

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan, Algorithm, Metrics
+from rookery.algorithms.base import Agent, Algorithm, Metrics
 from tests.references.lives import TURNS, Life
 
 SEED = 7
@@ -84,27 +84,27 @@ class Round:
 class Watched:
     """A group with its lives; learns rounds and writes down all updates."""
 
-    def __init__(self, algorithm: Algorithm, plans: list[AgentPlan], luck: int) -> None:
-        self.plans, self.rounds = plans, 0
+    def __init__(self, algorithm: Algorithm, agents: list[Agent], luck: int) -> None:
+        self.agents, self.rounds = agents, 0
         self.lives = [
             Life(
-                plan,
+                agent,
                 luck,
-                algorithm.rule.n_step(plan.settings),
-                algorithm.rule.hidden(plan.settings),
+                algorithm.learner.n_step(agent.settings),
+                algorithm.learner.hidden(agent.settings),
             )
-            for plan in plans
+            for agent in agents
         ]
-        self.rule = algorithm.rule(plans, SEED)
-        self.rule.load([self._first_state(plan) for plan in plans])
-        self._apply = self.rule.group.apply
-        self.rule.group.apply = self._watched
+        self.learner = algorithm.learner(agents, SEED)
+        self.learner.load([self._first_state(agent) for agent in agents])
+        self._apply = self.learner.group.apply
+        self.learner.group.apply = self._watched
         self._updates: list[Update] = []
 
-    def _first_state(self, plan: AgentPlan):
+    def _first_state(self, agent: Agent):
         """Return a first state whose target is another network, which values otherwise."""
-        other = self.rule.initial(replace(plan, number=plan.number + 100))
-        return {**self.rule.initial(plan), "target": other["weights"]}
+        other = self.learner.initial(replace(agent, number=agent.number + 100))
+        return {**self.learner.initial(agent), "target": other["weights"]}
 
     def train(self) -> Round:
         """Live and learn a round."""
@@ -113,15 +113,15 @@ class Watched:
             life.live()
         first = self.lives[0].boundary - TURNS
         readers = [life.reader for life in self.lives]
-        metrics = self.rule.learn(readers, self.rounds, first)
+        metrics = self.learner.learn(readers, self.rounds, first)
         return Round(self.rounds, first, metrics, self._updates)
 
     def _watched(self, gradients, loss, active):
         before = self.states()
         kept = [gradient.clone() for gradient in gradients]
         norms = self._apply(gradients, loss, active)
-        after, names = self.states(), list(self.rule.group.weights)
-        agents: list[ReferenceAgent | None] = [None] * len(self.plans)
+        after, names = self.states(), list(self.learner.group.weights)
+        agents: list[ReferenceAgent | None] = [None] * len(self.agents)
         for i in np.flatnonzero(active).tolist():
             gradient = {
                 name: real(each[i], before[i]["weights"][name])
@@ -133,9 +133,9 @@ class Watched:
 
     def states(self):
         found = []
-        for state in self.rule.save():
+        for state in self.learner.save():
             groups: dict = {}
-            for key, array in self.rule.named(state).items():
+            for key, array in self.learner.named(state).items():
                 group, _, name = key.partition(".")
                 tensor = torch.tensor(np.array(array), dtype=torch.float64)
                 if name:

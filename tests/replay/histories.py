@@ -193,7 +193,9 @@ class Replay:
         )
         legal = np.array([legal_in(turn, world) for world in range(count)])
         self.writer.write_observation(turn, parts, active, legal, age)
-        self.writer.write_action(turn, np.arange(count) % 3, 0.25, turn // self.turns_per_round)
+        self.writer.write_action(
+            turn, np.arange(count) % 3, 0.25, turn // self.turns_per_round
+        )
         self.writer.write_outcome(turn, rewards, terminated, truncated)
 
     def reader(self, boundary: int | None = None) -> ReplayReader:

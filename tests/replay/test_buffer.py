@@ -229,7 +229,9 @@ def test_the_newest_rounds_rewards_outlast_the_next_round_however_small_the_capa
         reader.take_in(boundary)
         replay.write(boundary + turns)
         found = reader.rewards_since(boundary - turns)
-        wanted = [[row.reward for row in rows[boundary - turns : boundary]] for rows in worlds]
+        wanted = [
+            [row.reward for row in rows[boundary - turns : boundary]] for rows in worlds
+        ]
         np.testing.assert_array_equal(found.T, wanted)
 
 

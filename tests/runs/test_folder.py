@@ -39,7 +39,7 @@ def test_runs_that_begin_at_the_same_time_get_folders_of_their_own(tmp_path: Pat
 def test_a_run_can_be_pickled_when_its_game_has_been_looked_at(tmp_path: Path) -> None:
     run = train(tmp_path / "run")
     assert run.entry.name == "iterated_chicken"
-    assert run.members
+    assert run.agents
 
     again = pickle.loads(pickle.dumps(run))
 

@@ -12,7 +12,7 @@ import pytest
 
 from rookery.cli import app as cli
 from rookery.runs.health import Health, health_of
-from rookery.training.process_pool import Crew
+from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import HUNT, events, is_alive, session_of, wait_for
 
@@ -31,12 +31,12 @@ def test_the_health_of_every_process_is_seen_live_with_its_agents(
     seen: dict[str, dict[str, Health]] = {}
 
     def look(one: Round) -> None:
-        crew = session.training.executor.now
-        assert isinstance(crew, Crew)
+        pool = session.training.executor.now
+        assert isinstance(pool, ProcessPool)
         if one.number == 2:
             seen["calm"] = of(health_of(session.folder))
         if one.number == 3:
-            pid = crew.supervisor.processes()["worker 1"]
+            pid = pool.supervisor.processes()["worker 1"]
             os.kill(pid, signal.SIGSTOP)
             wait_for(lambda: of(health_of(session.folder))["worker 1"].state == "stopped")
             os.kill(pid, signal.SIGKILL)

@@ -492,7 +492,8 @@ def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
 
     def overtaken(states: VersionedState, names: Sequence[str]) -> tuple[int, dict]:
         if "life/turn" in names and training.schedule.last_opened == 1:
-            training.executor.now.stage.play_round(3)  # while the snapshot is copied
+            # while the snapshot is copied
+            training.executor.now.actor_process.play_round(3)
         return newest(states, names)
 
     monkeypatch.setattr(VersionedState, "newest", overtaken)
@@ -542,7 +543,7 @@ def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool
         raise ValueError("the window is stuck")
 
     def show(one: Round) -> None:
-        session.training.executor.now.stage.game.game.close = close
+        session.training.executor.now.actor_process.game.game.close = close
         if stops and one.number == 3:
             session.training.parts.stop.signal = 2
 

@@ -252,7 +252,7 @@ def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: Callable[..., str]
 ) -> None:
     monkeypatch.setattr(tuning.Autoscaler, "has_enough", property(lambda autoscaler: True))
-    choice = tuning.PolicyOutput(1, "one worker, since the test says so")
+    choice = tuning.WorkerChoice(1, "one worker, since the test says so")
     monkeypatch.setattr(tuning.Autoscaler, "decide", lambda autoscaler, rounds: choice)
     monkeypatch.setattr(tuning.Autoscaler, "is_slower", property(lambda autoscaler: False))
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")

@@ -96,7 +96,7 @@ def test_when_processes_die_that_auto_asked_for_the_run_goes_on_in_one(
     alone: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tuning.Autoscaler, "has_enough", property(lambda autoscaler: True))
-    choice = tuning.PolicyOutput(1, "one worker, since the test says so")
+    choice = tuning.WorkerChoice(1, "one worker, since the test says so")
     monkeypatch.setattr(tuning.Autoscaler, "decide", lambda autoscaler, rounds: choice)
     never = {"restarts.limit": 0}  # the run would be over before they were started again
     session = session_of("treasurehunt", tmp_path, **HUNT, **never, workers="auto")

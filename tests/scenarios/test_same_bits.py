@@ -80,7 +80,7 @@ def test_several_processes_give_the_bits_of_one(
     run = rookery.train(game, run=tmp_path / "run", **{**settings, "workers": workers})
 
     made = updates_of(run)
-    learning = [member.id for member in run.members if member.learns]
+    learning = [agent.id for agent in run.agents if agent.learns]
     assert all(made[agent] > 0 for agent in learning)
     assert run.digest()["run"] == alone(game, **settings)
 
@@ -106,7 +106,7 @@ def test_every_turn_is_played_with_the_version_before_it_also_on_a_busy_machine(
 ) -> None:
     settings = {**HUNT, "checkpoints.every_rounds": 2, "evaluate.every_rounds": 3}
     session = session_of("treasurehunt", tmp_path, **settings, workers=2)
-    rows = {m.id: session.training.arena.rows(m.id) for m in session.training.members}
+    rows = {m.id: session.training.arena.rows(m.id) for m in session.training.agents}
 
     session.run(lambda one: None)
 

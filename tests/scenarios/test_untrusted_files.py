@@ -394,10 +394,10 @@ def test_a_configuration_that_is_a_bomb_is_refused(text: str, tmp_path: Path) ->
     file = tmp_path / "config.toml"
     file.write_text(text)
 
-    refused(lambda: _members(*configure(GAME, (), file)))
+    refused(lambda: _agents(*configure(GAME, (), file)))
 
 
-def _members(entry: Any, config: Any) -> None:
+def _agents(entry: Any, config: Any) -> None:
     from rookery.algorithms.agents import build_agents
     from rookery.evaluation.play import agents_of
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.errors import RookeryError
-from rookery.shm.block import LINE, Block, MemoryRefused, BlockLayout
+from rookery.shm.block import LINE, Block, BlockLayout, MemoryRefused
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 DTYPES = st.sampled_from(["bool", "uint8", "int16", "float32", "int64", "S3"])

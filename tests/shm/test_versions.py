@@ -134,7 +134,9 @@ def test_the_word_is_stored_after_the_slot_is_written(states):
     block = Block.create(VersionedState.layout(SHAPES))
     slots = [{name: block[f"{slot}/{name}"] for name in SHAPES} for slot in (0, 1)]
     stored: list[tuple[str, int]] = []
-    watched = VersionedState(block, Watching(Block.create(Counters.layout(["version"]))), "version")
+    watched = VersionedState(
+        block, Watching(Block.create(Counters.layout(["version"]))), "version"
+    )
 
     watched.publish(1, arrays(1))
 
@@ -153,7 +155,9 @@ def test_what_is_published_may_change_afterwards(states):
 def test_a_name_with_a_slash_stays_whole():
     shapes = {"life/episodes/age": ((1,), np.int64), "1/turn": ((1,), np.int64)}
     states = VersionedState(
-        Block.create(VersionedState.layout(shapes)), Counters(Block.create(Counters.layout(["v"]))), "v"
+        Block.create(VersionedState.layout(shapes)),
+        Counters(Block.create(Counters.layout(["v"]))),
+        "v",
     )
 
     states.publish(3, {"life/episodes/age": np.array([5]), "1/turn": np.array([6])})

@@ -51,7 +51,9 @@ class SecondRound:
 
     def _new_stage(self) -> ActorProcess:
         parts = self._parts
-        actor_process = ActorProcess(parts.entry, parts.process_spec, parts.members, parts.arena, parts.schedule)
+        actor_process = ActorProcess(
+            parts.entry, parts.process_spec, parts.agents, parts.arena, parts.schedule
+        )
         actor_process.actor.begin()
         return actor_process
 
@@ -102,7 +104,7 @@ class CommitsFirst(SecondRound):
         play_turn = actor._play_turn
 
         def commit_and_play(tally: RoundMetrics) -> list[Episode]:
-            self.arena.counters.store(COMMIT, actor.life.turn + 1)
+            self.arena.counters.store(COMMIT, actor.state.turn + 1)
             return play_turn(tally)
 
         actor._play_turn = commit_and_play  # type: ignore[method-assign]

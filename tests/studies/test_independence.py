@@ -144,7 +144,9 @@ def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch)
         "__init__",
         _after(
             values.ValueBasedLearner.__init__,
-            lambda rule: setattr(rule, "_agents", rule._agents[:1].repeat(len(rule.plans))),
+            lambda learner: setattr(
+                learner, "_agents", learner._agents[:1].repeat(len(learner.agents))
+            ),
         ),
     )
     monkeypatch.setattr(

@@ -37,7 +37,9 @@ def test_what_was_loaded_is_not_searched_for_garbage(
     seen: dict[str, Any] = {}
 
     def work(process_spec: Any, memory: Any) -> None:
-        seen.update(is_on=gc.isenabled(), frozen=gc.get_freeze_count(), process_spec=process_spec)
+        seen.update(
+            is_on=gc.isenabled(), frozen=gc.get_freeze_count(), process_spec=process_spec
+        )
 
     module = ModuleType("some_role")
     module.work = work  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.actor.process import ActorProcess
 from rookery.games.guard import GuardedGame
-from rookery.learner.process import learner_of
+from rookery.learner.process import worker_of
 from rookery.protocol.arena import GATE
 from rookery.replay.rows import Rows
 from rookery.runs.configure import configure
@@ -92,10 +92,10 @@ def train(training: Training) -> dict[str, str]:
                 executor = None
     hashes = training.snapshot(SETTINGS["rounds"])[1]["life/hashes"]
     return {
-        member.id: digest(
-            training.named_state(member, SETTINGS["rounds"]), hashes[i].tobytes().hex()
+        agent.id: digest(
+            training.named_state(agent, SETTINGS["rounds"]), hashes[i].tobytes().hex()
         )
-        for i, member in enumerate(training.members)
+        for i, agent in enumerate(training.agents)
     }
 
 
@@ -165,10 +165,15 @@ def test_who_plays_a_match_gives_signs_of_life() -> None:
     heartbeat = Heartbeat()
     parts = training.parts
     actor_process = ActorProcess(
-        parts.entry, parts.process_spec, parts.members, parts.arena, parts.schedule, heartbeat
+        parts.entry,
+        parts.process_spec,
+        parts.agents,
+        parts.arena,
+        parts.schedule,
+        heartbeat,
     )
     actor_process.actor.begin()
-    learner = learner_of(parts.process_spec, parts.members, parts.arena, range(3))
+    learner = worker_of(parts.process_spec, parts.agents, parts.arena, range(3))
     learner.begin()
     actor_process.play_round(1)
     learner.learn_round(1)

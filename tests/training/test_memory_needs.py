@@ -33,10 +33,10 @@ LINE = re.compile(
 def needs(game: str, workers: int = 0, **settings: Any) -> dict[str, Need]:
     entry, config = configure(game, settings=settings)
     made = build_game(entry, config)
-    members = build_agents(config, made.agents)
-    arena = plan_memory(entry, config, made, members)
+    agents = build_agents(config, made.agents)
+    arena = plan_memory(entry, config, made, agents)
     made.close()
-    return {n.what: n for n in needs_of(arena, config, groups_of(members), workers)}
+    return {n.what: n for n in needs_of(arena, config, groups_of(agents), workers)}
 
 
 def refusal(found: dict[str, Need], free: int = GIB) -> dict[str, str]:
@@ -187,7 +187,9 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run"
-    monkeypatch.setattr(ValueBasedLearner, "__init__", lambda *about: pytest.fail("was built"))
+    monkeypatch.setattr(
+        ValueBasedLearner, "__init__", lambda *about: pytest.fail("was built")
+    )
 
     with pytest.raises(SystemExit) as raised:
         main(["train", "treasurehunt", *HUGE, "network.quantiles=256", f"--run={path}"])

@@ -39,11 +39,11 @@ def test_memory_is_told_before_training_starts(
 def test_an_agents_state_takes_two_slots_and_no_more() -> None:
     training = Training(*configure("treasurehunt", settings=QUICK))
 
-    for member in training.members:
-        assert member.algorithm is not None
-        states = training.arena.states(member.id)
-        one = sum(a.nbytes for a in training.first_state(member).values())
+    for agent in training.agents:
+        assert agent.algorithm is not None
+        states = training.arena.states(agent.id)
+        one = sum(a.nbytes for a in training.first_state(agent).values())
         padding = 64 * len(states.names)
-        plan = training.arena._plans[f"state {member.id}"]
-        assert 2 * one <= plan.bytes <= 2 * (one + padding)
+        agent = training.arena._layouts[f"state {agent.id}"]
+        assert 2 * one <= agent.bytes <= 2 * (one + padding)
     training.close()

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.replay.buffer import Batch
 from rookery.specs import Array
 
@@ -61,12 +61,12 @@ class Supply:
     """Steps; none if they depend on what earlier passes find."""
 
 
-def passes_at_once(plans: Sequence[AgentPlan], numbers: int) -> int:
+def passes_at_once(agents: Sequence[Agent], numbers: int) -> int:
     """Return for how many passes of a group to draw; `numbers` are those of an agent."""
-    spec, settings = plans[0].spec, plans[0].settings
+    spec, settings = agents[0].spec, agents[0].settings
     seen = sum(prod(part.shape) * part.dtype.itemsize for part in spec.parts.values())
     steps = 2 * settings.batch_size * settings.frames * seen
-    return max(1, min(MOST_PASSES, AHEAD_BYTES // (len(plans) * (steps + 8 * numbers))))
+    return max(1, min(MOST_PASSES, AHEAD_BYTES // (len(agents) * (steps + 8 * numbers))))
 
 
 def places_of(agents: Array, number: int, passes: range) -> Places:
@@ -75,17 +75,17 @@ def places_of(agents: Array, number: int, passes: range) -> Places:
 
 
 def lay_out(
-    batches: Sequence[Batch | None], passes: int, plan: AgentPlan, factors: Sequence[float]
+    batches: Sequence[Batch | None], passes: int, agent: Agent, factors: Sequence[float]
 ) -> list[Given]:
     """Return what passes are given.
 
     Args:
         batches: each agent's steps, of all passes one after the other.
         passes: how many.
-        plan: of any agent of the group.
+        agent: any agent of the group.
         factors: what each agent's returns are multiplied by.
     """
-    size = plan.settings.batch_size
+    size = agent.settings.batch_size
     shape = (passes, len(batches), size)
     actions = np.zeros(shape, np.int64)
     returns, discounts = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
@@ -94,8 +94,10 @@ def lay_out(
             actions[:, i] = batch.actions.reshape(passes, size)
             returns[:, i] = (batch.returns * factors[i]).reshape(passes, size)
             discounts[:, i] = batch.discounts.reshape(passes, size)
-    legal = masks_of([one.legal if one else None for one in batches], shape, plan)
-    next_legal = masks_of([one.next_legal if one else None for one in batches], shape, plan)
+    legal = masks_of([one.legal if one else None for one in batches], shape, agent)
+    next_legal = masks_of(
+        [one.next_legal if one else None for one in batches], shape, agent
+    )
     return [
         Given(
             [batch and batch.part(k * size, (k + 1) * size) for batch in batches],
@@ -112,18 +114,18 @@ def lay_out(
 
 
 def masks_of(
-    masks: Sequence[Array | None], shape: tuple[int, int, int], plan: AgentPlan
+    masks: Sequence[Array | None], shape: tuple[int, int, int], agent: Agent
 ) -> Tensor | None:
     """Return what is legal, (passes, agents, rows, actions); None: always everything.
 
     Args:
         masks: each agent's, (passes × rows, actions); everything is legal where none is.
         shape: how many passes, agents and rows.
-        plan: of any agent of the group.
+        agent: any agent of the group.
     """
-    if not plan.spec.masked:
+    if not agent.spec.masked:
         return None
-    found = np.ones((*shape, plan.spec.num_actions), bool)
+    found = np.ones((*shape, agent.spec.num_actions), bool)
     for i, mask in enumerate(masks):
         if mask is not None:
             found[:, i] = mask.reshape(shape[0], shape[2], -1)

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, AgentPlan, PolicyOutput, PolicyInput
+from rookery.algorithms.base import LEAST, Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.common.exploration import draw, explore, log, temperatures_of
 from rookery.specs import Array
 
 
 def choose_by_values(
-    values: Array, moment: PolicyInput, plans: Sequence[AgentPlan] = ()
+    values: Array, moment: PolicyInput, agents: Sequence[Agent] = ()
 ) -> PolicyOutput:
     """Return the action of the highest value, or by chance any legal one."""
-    temperatures = temperatures_of(plans, moment.exploration) if plans else None
+    temperatures = temperatures_of(agents, moment.exploration) if agents else None
     done = explore(values[None], moment, temperatures)
     expected = np.take_along_axis(values, done.actions[0][:, None], axis=1).T
     return PolicyOutput(done.actions, done.probabilities, expected, done.entropies)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, AgentPlan, PolicyInput
+from rookery.algorithms.base import LEAST, Agent, PolicyInput
 from rookery.algorithms.common.losses import FAR_BELOW
 from rookery.specs import Array
 
@@ -21,13 +21,13 @@ class Explored:
     entropies: Array
 
 
-def temperatures_of(plans: Sequence[AgentPlan], exploration: Array) -> Array | None:
+def temperatures_of(agents: Sequence[Agent], exploration: Array) -> Array | None:
     """Return how evenly agents take actions that look alike; None: all take the best.
 
     A temperature falls as the chance of a random action does, from where that is largest,
     and is gone with it.
     """
-    chosen = [plan.settings.epsilon for plan in plans]  # of one group: one temperature
+    chosen = [agent.settings.epsilon for agent in agents]  # of one group: one temperature
     if not chosen[0].temperature or not exploration.any():
         return None
     largest = np.array([max(one.start, one.end, LEAST) for one in chosen])

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import WEIGHTS, AgentPlan, Shapes, State
+from rookery.algorithms.base import WEIGHTS, Agent, Shapes, State
 from rookery.algorithms.common.optimizer import adam_step, clip_factors
 from rookery.algorithms.common.schedules import learning_rate
 from rookery.algorithms.nets.layers import Features, Noise, Parameters, padded, signed_root
@@ -64,11 +64,11 @@ def noise_for(
 class Group:
     """The states of a group: parameters, target, moments and counts."""
 
-    def __init__(self, plans: Sequence[AgentPlan], parameters: Parameters) -> None:
-        self.plans, self.parameters = plans, parameters
-        size = (len(plans), parameters.size)
+    def __init__(self, agents: Sequence[Agent], parameters: Parameters) -> None:
+        self.agents, self.parameters = agents, parameters
+        size = (len(agents), parameters.size)
         self._flat = {name: torch.zeros(size) for name in FLAT}
-        self.counters = np.zeros((len(plans), 2), np.int64)
+        self.counters = np.zeros((len(agents), 2), np.int64)
         views = {name: parameters.views(flat) for name, flat in self._flat.items()}
         self.weights = {
             name: view.detach().requires_grad_() for name, view in views[WEIGHTS].items()
@@ -78,11 +78,11 @@ class Group:
         # small ones. What has no gradient keeps a zero there, and stays as it is.
         self._gradient = torch.zeros(size)
         self._gradients = parameters.views(self._gradient)
-        self.spreads = [RewardSpread(plan.settings.reward) for plan in plans]
-        targets = [plan.settings.target for plan in plans]
+        self.spreads = [RewardSpread(agent.settings.reward) for agent in agents]
+        targets = [agent.settings.target for agent in agents]
         self._target_every = np.array([target.every for target in targets])
         self._target_rates = np.array([target.rate for target in targets], np.float32)
-        self._limits = torch.tensor([plan.settings.gradient.clip for plan in plans])
+        self._limits = torch.tensor([agent.settings.gradient.clip for agent in agents])
 
     @staticmethod
     def shapes(size: int) -> Shapes:
@@ -166,8 +166,8 @@ class Group:
         self.counters[active, UPDATES] += 1
         counts = np.maximum(self.counters[:, UPDATES], 1)
         rates = [
-            learning_rate(plan.settings.learning_rate, plan.settings.rate, int(count) - 1)
-            for plan, count in zip(self.plans, counts, strict=True)
+            learning_rate(agent.settings.learning_rate, agent.settings.rate, int(count) - 1)
+            for agent, count in zip(self.agents, counts, strict=True)
         ]
         flat = {name: tensor.unsqueeze(1) for name, tensor in self._flat.items()}
         adam_step(
@@ -197,5 +197,5 @@ class Group:
 
     def check_padding(self) -> None:
         """Assert that nothing has got into the padding of any agent."""
-        for plan, flat in zip(self.plans, self._flat[WEIGHTS].numpy(), strict=True):
-            assert self.parameters.padding_is_zero(flat), f"agent '{plan.spec.id}'"
+        for agent, flat in zip(self.agents, self._flat[WEIGHTS].numpy(), strict=True):
+            assert self.parameters.padding_is_zero(flat), f"agent '{agent.spec.id}'"

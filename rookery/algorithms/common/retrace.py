@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.common.batches import Columns, Given, masks_of
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.specs import Array
@@ -99,22 +99,22 @@ def _followers(reader: ReplayReader, steps: Array) -> tuple[Array, Array]:
 def lay_out_paths(
     batches: Sequence[Batch | None],
     passes: int,
-    plan: AgentPlan,
+    agent: Agent,
     factors: Sequence[float],
 ) -> list[Given]:
     """Return what passes are given, as `lay_out` does for steps."""
-    size = plan.settings.batch_size
+    size = agent.settings.batch_size
     found = []
     for k in range(passes):
         some = [batch and batch.part(k * size, (k + 1) * size) for batch in batches]
-        found.append(Given(some, _columns(some, plan, factors)))
+        found.append(Given(some, _columns(some, agent, factors)))
     return found
 
 
 def _columns(
-    paths: Sequence[Batch | None], plan: AgentPlan, factors: Sequence[float]
+    paths: Sequence[Batch | None], agent: Agent, factors: Sequence[float]
 ) -> PathColumns:
-    agents, size, ends = len(paths), plan.settings.batch_size, plan.settings.n_step
+    agents, size, ends = len(paths), agent.settings.batch_size, agent.settings.n_step
     every = (agents, size * ends)
     actions, taken = np.zeros((agents, size), np.int64), np.zeros(every, np.int64)
     returns, discounts = np.zeros((2, *every), np.float32)
@@ -125,8 +125,10 @@ def _columns(
         assert isinstance(one, Paths)
         actions[i], taken[i], goes_on[i] = one.actions, one.taken, one.goes_on
         returns[i], discounts[i] = one.returns * factors[i], one.discounts
-    legal = masks_of([one.legal if one else None for one in paths], (1, agents, size), plan)
-    after = masks_of([one.next_legal if one else None for one in paths], (1, *every), plan)
+    legal = masks_of(
+        [one.legal if one else None for one in paths], (1, agents, size), agent
+    )
+    after = masks_of([one.next_legal if one else None for one in paths], (1, *every), agent)
     return PathColumns(
         torch.from_numpy(actions),
         torch.from_numpy(returns),

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.nets.layers import Features
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.specs import Array
@@ -50,17 +50,15 @@ class Experience:
     targets: Array
 
     @classmethod
-    def empty(
-        cls, features: Features, plans: Sequence[AgentPlan], places: int
-    ) -> Experience:
+    def empty(cls, features: Features, agents: Sequence[Agent], places: int) -> Experience:
         """Return experience with no steps in it."""
-        shape = (len(plans), places)
+        shape = (len(agents), places)
         inputs, next_inputs = (
             np.zeros((*shape, features.padded), np.float32) for _ in "ab"
         )
         numbers = [np.zeros(shape, np.float32) for _ in range(6)]
         old_logs, returns, discounts, weights, advantages, targets = numbers
-        spec = plans[0].spec
+        spec = agents[0].spec
         legal = np.ones((*shape, spec.num_actions), bool) if spec.masked else None
         actions = np.zeros(shape, np.int64)
         return cls(

@@ -16,12 +16,12 @@ import numpy as np
 
 from rookery.algorithms.base import (
     WEIGHTS,
-    AgentPlan,
-    PolicyOutput,
-    Metrics,
-    PolicyInput,
-    Policy,
+    Agent,
     Learner,
+    Metrics,
+    Policy,
+    PolicyInput,
+    PolicyOutput,
     Shapes,
     State,
 )
@@ -46,9 +46,9 @@ TYPES = "?bBhHiIlLqQefd"
 class Mine:
     """An instance of a user's algorithm, and where its state lies in flat weights."""
 
-    def __init__(self, code: Code, plan: AgentPlan, seed: int = 0) -> None:
-        self.code, self.plan, self._seed = code, plan, seed
-        self.itself = code.build(plan, seed)
+    def __init__(self, code: Code, agent: Agent, seed: int = 0) -> None:
+        self.code, self.agent, self._seed = code, agent, seed
+        self.itself = code.build(agent, seed)
         self._arrays = self._state()
         """As they were first; shapes and types stay like this."""
 
@@ -58,7 +58,7 @@ class Mine:
         return sum(_elements(array) for array in self._arrays.values())
 
     def _state(self) -> dict[str, Array]:
-        with self.code.running(self.plan, "state", self._seed ^ 1):
+        with self.code.running(self.agent, "state", self._seed ^ 1):
             found = {str(k): np.asarray(a) for k, a in dict(self.itself.state()).items()}
         bad = [name for name, array in found.items() if array.dtype.char not in TYPES]
         if bad or not found:
@@ -77,7 +77,7 @@ class Mine:
 
     def load(self, flat: Array) -> None:
         """Take a state from flat weights."""
-        with self.code.running(self.plan, "load", self._seed ^ 2):
+        with self.code.running(self.agent, "load", self._seed ^ 2):
             self.itself.load(self.unpacked(flat))
 
     def packed(self, arrays: Mapping[str, Array]) -> Array:
@@ -114,9 +114,9 @@ class Mine:
 
     def table(self, method: str, seen: Mapping[str, Array], seed: int) -> Array:
         """Return values or probabilities, (worlds, actions)."""
-        with self.code.running(self.plan, method, seed):
+        with self.code.running(self.agent, method, seed):
             found = np.asarray(getattr(self.itself, method)(dict(seen)))
-        expected = (len(next(iter(seen.values()))), self.plan.spec.num_actions)
+        expected = (len(next(iter(seen.values()))), self.agent.spec.num_actions)
         if found.shape != expected or found.dtype.char not in TYPES:
             what = f"returned {_form(found)}, expected numbers {expected}: one per world"
             raise self._error(method, f"{what} and action.")
@@ -126,7 +126,7 @@ class Mine:
 
     def update(self, batch: Batch, seed: int) -> dict[str, float]:
         """Let it learn from a batch; return its figures."""
-        with self.code.running(self.plan, "update", seed):
+        with self.code.running(self.agent, "update", seed):
             figures = dict(self.itself.update(batch) or {})
         try:
             return {str(name): float(value) for name, value in figures.items()}
@@ -135,7 +135,7 @@ class Mine:
             raise self._error("update", f"{what}, expected numbers by name.") from error
 
     def _error(self, method: str, what: str) -> Exception:
-        return self.code.error(self.plan, method, what)
+        return self.code.error(self.agent, method, what)
 
 
 def _elements(array: Array) -> int:
@@ -157,7 +157,7 @@ class CustomPolicy(Policy):
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
         """Take the state to act with."""
-        self._mine = Mine(self.code, self.plans[0])
+        self._mine = Mine(self.code, self.agents[0])
         self._mine.load(weights[0])
 
     def act(self, moment: PolicyInput) -> PolicyOutput:
@@ -165,7 +165,7 @@ class CustomPolicy(Policy):
         table = self._mine.table(self.method, moment.seen[0], seed_at(moment))
         if self.method != "values":
             return choose_by_chances(table, moment)
-        return choose_by_values(table, moment, self.plans)
+        return choose_by_values(table, moment, self.agents)
 
 
 class CustomLearner(Learner):
@@ -174,22 +174,22 @@ class CustomLearner(Learner):
     code: ClassVar[Code]
     method: ClassVar[str]
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        (self._plan,) = plans
-        if self._plan.settings.replay.kind != "uniform":
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        super().__init__(agents, seed)
+        (self._agent,) = agents
+        if self._agent.settings.replay.kind != "uniform":
             raise ConfigError(
-                f"agent '{self._plan.spec.id}': {self.code.name} is given batches that "
+                f"agent '{self._agent.spec.id}': {self.code.name} is given batches that "
                 "are drawn evenly: leave replay.kind at uniform."
             )
         self._stream = Stream(seed, Purpose.LEARNER)
-        self._spread = RewardSpread(self._plan.settings.reward)
+        self._spread = RewardSpread(self._agent.settings.reward)
 
     @classmethod
-    def shapes(cls, plan: AgentPlan, slots: int, worlds: int) -> Shapes:
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
         """Return the arrays of an agent's state."""
         return {
-            WEIGHTS: ((Mine(cls.code, plan).size,), np.float32),
+            WEIGHTS: ((Mine(cls.code, agent).size,), np.float32),
             "counters": ((2,), np.int64),
             "reward_spread": ((3,), np.float64),
         }
@@ -201,11 +201,11 @@ class CustomLearner(Learner):
             return 1.0
         return super().exploration(settings, steps)
 
-    def initial(self, plan: AgentPlan) -> dict[str, Array]:
+    def initial(self, agent: Agent) -> dict[str, Array]:
         """Return what the user's constructor draws."""
-        seed = seed_of(Stream(self.seed, Purpose.INITIAL), (plan.number,), 0)
+        seed = seed_of(Stream(self.seed, Purpose.INITIAL), (agent.number,), 0)
         return {
-            WEIGHTS: Mine(self.code, plan, seed).save(),
+            WEIGHTS: Mine(self.code, agent, seed).save(),
             "counters": np.zeros(2, np.int64),
             "reward_spread": np.zeros(3),
         }
@@ -229,7 +229,7 @@ class CustomLearner(Learner):
         """Make the updates of a round; NaN anywhere stops the agent where it was."""
         (reader,) = readers
         self._spread.take_in(reader, first)
-        settings = self._plan.settings
+        settings = self._agent.settings
         enough = len(reader.usable) >= max(settings.replay.warmup, settings.batch_size)
         metrics: Metrics = {"updates": 0, "usable_steps": len(reader.usable)}
         if enough and settings.updates_per_round and not self._counters[STOPPED]:
@@ -240,13 +240,13 @@ class CustomLearner(Learner):
 
     def _updates(self, reader: ReplayReader, number: int) -> Metrics:
         """Build, load, update, and keep the state; return the means of all figures."""
-        mine = Mine(self.code, self._plan)
+        mine = Mine(self.code, self._agent)
         mine.load(self._weights)
-        updates = self._plan.settings.updates_per_round
+        updates = self._agent.settings.updates_per_round
         found: dict[str, list[float]] = {}
         for update in range(updates):
             self.beat()
-            place = (self._plan.number, number, update)
+            place = (self._agent.number, number, update)
             seed = seed_of(self._stream, place, SEED_DRAW)
             for name, value in mine.update(self._batch(reader, place), seed).items():
                 found.setdefault(name, []).append(value)
@@ -260,7 +260,7 @@ class CustomLearner(Learner):
         return means | {"updates": updates}
 
     def _batch(self, reader: ReplayReader, place: tuple[int, int, int]) -> Batch:
-        size, factor = self._plan.settings.batch_size, np.float32(self._spread.factor)
+        size, factor = self._agent.settings.batch_size, np.float32(self._spread.factor)
         numbers = self._stream.uniform(place, BATCH_DRAW, size)[0]
         batch = reader.batch(reader.draw(numbers))
         return replace(batch, returns=batch.returns * factor)
@@ -268,18 +268,18 @@ class CustomLearner(Learner):
     # By name.
 
     @classmethod
-    def flat_weights(cls, plan: AgentPlan, named: Mapping[str, Array]) -> Array:
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
         """Return the weights a policy takes."""
-        return Mine(cls.code, plan).packed(named)
+        return Mine(cls.code, agent).packed(named)
 
     @classmethod
-    def named_weights(cls, plan: AgentPlan, flat: Array) -> dict[str, Array]:
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
         """Return the arrays of the user's state."""
-        return Mine(cls.code, plan).unpacked(flat)
+        return Mine(cls.code, agent).unpacked(flat)
 
     def named(self, state: State) -> dict[str, Array]:
         """Return a state with the user's arrays by name."""
-        own = self.named_weights(self._plan, state[WEIGHTS])
+        own = self.named_weights(self._agent, state[WEIGHTS])
         rest = {name: array for name, array in state.items() if name != WEIGHTS}
         return rest | {f"{WEIGHTS}.{name}": array for name, array in own.items()}
 
@@ -288,7 +288,7 @@ class CustomLearner(Learner):
         start = f"{WEIGHTS}."
         own = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
         rest = {k: array for k, array in arrays.items() if not k.startswith(start)}
-        return rest | {WEIGHTS: self.flat_weights(self._plan, own)}
+        return rest | {WEIGHTS: self.flat_weights(self._agent, own)}
 
 
 def _has_nan(arrays: Any) -> bool:

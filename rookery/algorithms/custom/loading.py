@@ -14,8 +14,8 @@ from typing import Any
 from torch import nn
 
 from rookery.algorithms.base import Algorithm
-from rookery.algorithms.custom.learner import CustomPolicy, CustomLearner
-from rookery.algorithms.custom.network import CustomNetworkPolicy, CustomNetworkLearner
+from rookery.algorithms.custom.learner import CustomLearner, CustomPolicy
+from rookery.algorithms.custom.network import CustomNetworkLearner, CustomNetworkPolicy
 from rookery.algorithms.custom.sandbox import Code
 from rookery.config.messages import shown
 from rookery.errors import ConfigError
@@ -44,11 +44,16 @@ def own_algorithm(name: str) -> Algorithm:
     code: dict[str, Any] = {"code": Code(name, found)}
     if len(acts) == 1 and not lacks:
         code["method"] = acts[0]
-        policy, rule = (type("Own", (base,), code) for base in (CustomPolicy, CustomLearner))
-        return Algorithm(name, policy, rule, stackable=False)
+        policy, learner = (
+            type("Own", (base,), code) for base in (CustomPolicy, CustomLearner)
+        )
+        return Algorithm(name, policy, learner, stackable=False)
     if issubclass(found, nn.Module):
-        policy, rule = (type("Own", (base,), code) for base in (CustomNetworkPolicy, CustomNetworkLearner))
-        return Algorithm(name, policy, rule, stackable=False)
+        policy, learner = (
+            type("Own", (base,), code)
+            for base in (CustomNetworkPolicy, CustomNetworkLearner)
+        )
+        return Algorithm(name, policy, learner, stackable=False)
     raise ConfigError(_lacking(name, acts, lacks))
 
 

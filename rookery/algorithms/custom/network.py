@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from rookery.algorithms.base import AgentPlan, PolicyOutput, PolicyInput, Policy, State
+from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput, State
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import Columns, Place
 from rookery.algorithms.common.choosing import choose_by_values
@@ -35,20 +35,20 @@ SEED_DRAW = 1
 class CustomNetwork:
     """A user's network, called with its own weights or with others."""
 
-    def __init__(self, code: Code, plan: AgentPlan, seed: int = 0) -> None:
-        self.code, self.plan = code, plan
-        self._module: nn.Module = code.build(plan, seed)
+    def __init__(self, code: Code, agent: Agent, seed: int = 0) -> None:
+        self.code, self.agent = code, agent
+        self._module: nn.Module = code.build(agent, seed)
         # Lazy layers get their shapes, and mistakes are found before anything is played.
         with torch.no_grad():
             rows = {
-                name: torch.zeros(TRY, plan.settings.frames, *part.shape)
-                for name, part in plan.spec.parts.items()
+                name: torch.zeros(TRY, agent.settings.frames, *part.shape)
+                for name, part in agent.spec.parts.items()
             }
             self._call({}, rows, seed ^ 1, learning=False)
         self.trained = [n for n, p in self._module.named_parameters() if p.requires_grad]
         if not self.trained:
             raise code.error(
-                plan, "__init__", "made no parameters: there is nothing to learn."
+                agent, "__init__", "made no parameters: there is nothing to learn."
             )
 
     @property
@@ -61,7 +61,7 @@ class CustomNetwork:
         """Return an observation as tensors of float32, scaled as its parts ask for."""
         return {
             name: torch.tensor(seen[name], dtype=torch.float32) * part.scale
-            for name, part in self.plan.spec.parts.items()
+            for name, part in self.agent.spec.parts.items()
         }
 
     def values(
@@ -92,19 +92,19 @@ class CustomNetwork:
         learning: bool,
     ) -> Tensor:
         module = self._module.train(learning)
-        with self.code.running(self.plan, "forward", seed):
+        with self.code.running(self.agent, "forward", seed):
             if tensors:
                 found = functional_call(module, tensors, (dict(inputs),))
             else:
                 found = module(dict(inputs))
         rows = len(next(iter(inputs.values())))
-        expected = (rows, self.plan.spec.num_actions)
+        expected = (rows, self.agent.spec.num_actions)
         if not isinstance(found, Tensor) or tuple(found.shape) != expected:
             shape = (
                 tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             )
             raise self.code.error(
-                self.plan,
+                self.agent,
                 "forward",
                 f"returned {shape}, expected a tensor {expected}: one value per action.",
             )
@@ -133,7 +133,7 @@ class NetworkParameters(Parameters):
     def initial(self, stream: Stream, agent: int) -> Array:
         """Return the weights that the user's constructor draws."""
         seed = seed_of(stream, (agent,), 0)
-        built = CustomNetwork(self.network.code, self.network.plan, seed)
+        built = CustomNetwork(self.network.code, self.network.agent, seed)
         arrays = {name: t.float().numpy() for name, t in built.tensors.items()}
         return self.flat(arrays)
 
@@ -151,9 +151,9 @@ class CustomNetworkPolicy(Policy):
 
     code: ClassVar[Code]
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        super().__init__(plans, seed)
-        self._network = CustomNetwork(self.code, plans[0])
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        super().__init__(agents, seed)
+        self._network = CustomNetwork(self.code, agents[0])
         self._parameters = NetworkParameters(self._network)
 
     def begin_round(
@@ -168,14 +168,14 @@ class CustomNetworkPolicy(Policy):
         """Choose the best action, or by chance a random one."""
         inputs = self._network.inputs(moment.seen[0])
         values = self._network.values({}, inputs, seed_at(moment))
-        return choose_by_values(values.numpy(), moment, self.plans)
+        return choose_by_values(values.numpy(), moment, self.agents)
 
 
 class NetworkGroup(Group):
     """The state of one agent with a user's network."""
 
-    def __init__(self, plans: Sequence[AgentPlan], parameters: NetworkParameters) -> None:
-        super().__init__(plans, parameters)
+    def __init__(self, agents: Sequence[Agent], parameters: NetworkParameters) -> None:
+        super().__init__(agents, parameters)
         self._network, self._formed = parameters.network, parameters.formed
         self._kept = {
             name: self.weights.pop(name).detach()
@@ -207,7 +207,7 @@ class NetworkGroup(Group):
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """Return the gradients of a loss; parameters that were not used get zeros."""
         leaves = list(self.weights.values())
-        with self._network.code.running(self.plans[0], "forward", 0):
+        with self._network.code.running(self.agents[0], "forward", 0):
             return list(
                 torch.autograd.grad(
                     loss.sum(), leaves, allow_unused=True, materialize_grads=True
@@ -221,16 +221,16 @@ class CustomNetworkLearner(ValueBasedLearner):
     code: ClassVar[Code]
     group: NetworkGroup
 
-    def __init__(self, plans: Sequence[AgentPlan], seed: int) -> None:
-        self._network = CustomNetwork(self.code, plans[0])
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self._network = CustomNetwork(self.code, agents[0])
         self._parameters = NetworkParameters(self._network)
-        super().__init__(plans, seed, self._parameters, draws=0)
-        self.group = NetworkGroup(plans, self._parameters)
+        super().__init__(agents, seed, self._parameters, draws=0)
+        self.group = NetworkGroup(agents, self._parameters)
 
     @classmethod
-    def parameters(cls, plan: AgentPlan) -> Parameters:
+    def parameters(cls, agent: Agent) -> Parameters:
         """Return where an agent's parameters lie."""
-        return NetworkParameters(CustomNetwork(cls.code, plan))
+        return NetworkParameters(CustomNetwork(cls.code, agent))
 
     def losses(
         self,

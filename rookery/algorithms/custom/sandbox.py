@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
-from rookery.algorithms.base import AgentPlan, PolicyInput
+from rookery.algorithms.base import Agent, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.messages import cut
 from rookery.errors import AlgorithmError, RookeryError
@@ -41,13 +41,13 @@ class Code:
     name: str
     made: type[Any]
 
-    def build(self, plan: AgentPlan, seed: int) -> Any:
+    def build(self, agent: Agent, seed: int) -> Any:
         """Return an instance for an agent."""
-        with self.running(plan, "__init__", seed):
-            return self.made(plan.spec, plan.settings)
+        with self.running(agent, "__init__", seed):
+            return self.made(agent.spec, agent.settings)
 
     @contextmanager
-    def running(self, plan: AgentPlan, method: str, seed: int) -> Iterator[None]:
+    def running(self, agent: Agent, method: str, seed: int) -> Iterator[None]:
         """Run a method of the user's with keyed numbers; translate what it raises."""
         try:
             with keyed(seed), standard_state():
@@ -58,12 +58,12 @@ class Code:
             file = getattr(sys.modules.get(self.made.__module__), "__file__", None)
             line = line_in(Path(file), error) if file else ""
             raise self.error(
-                plan, method, f"raised {cut(one_line(error))}{line}"
+                agent, method, f"raised {cut(one_line(error))}{line}"
             ) from error
 
-    def error(self, plan: AgentPlan, method: str, what: str) -> AlgorithmError:
+    def error(self, agent: Agent, method: str, what: str) -> AlgorithmError:
         """Return an error that says where: agent, class and method."""
-        return AlgorithmError(f"agent '{plan.spec.id}': {self.name}.{method} {what}")
+        return AlgorithmError(f"agent '{agent.spec.id}': {self.name}.{method} {what}")
 
 
 def seed_of(stream: Stream, place: tuple[Array | int, ...], draw: int) -> int:

@@ -28,7 +28,9 @@ class Eater(Walker):
     def _eat(self, observation: Observation, draws: Array) -> Array:
         """Go to an apple; without one go east, and wander there."""
         there = self._is_east(observation)
-        to_apple, any_apple = self.towards(observation, self.sees(observation, "apple"), draws)
+        to_apple, any_apple = self.towards(
+            observation, self.sees(observation, "apple"), draws
+        )
         east = self.go(observation, 0 * there, 0 * there + EAST, draws)
         idle = np.where(there, self.wander(observation, draws), east)
         return np.where(any_apple, to_apple, idle)
@@ -70,7 +72,9 @@ class Cleaner(Eater):
     def _clean(self, observation: Observation, dirt: Array, draws: Array) -> Array:
         """Clean if there is dirt straight ahead, else get into line with some."""
         facing = observation.parts["self"][:, :4].argmax(axis=1)
-        lines = np.stack([self._in_line(observation, dirt, way) for way in range(4)], axis=1)
+        lines = np.stack(
+            [self._in_line(observation, dirt, way) for way in range(4)], axis=1
+        )
         ahead = lines[np.arange(self.worlds), facing]
         to_dirt, _ = self.towards(observation, dirt, draws)
         turned = np.where(lines.any(axis=1), lines.argmax(axis=1), to_dirt)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.specs import Array
 
 FAR = 1_000.0
@@ -62,5 +62,9 @@ class Greedy(Peaceful):
     def act(self, observation: Observation, turn: int) -> Array:
         """Zap, or gather."""
         row, column = self._me
-        ahead = observation.parts["view"][:, self._agent, max(0, row - self._reach) : row, column]
-        return np.where(ahead.any(axis=1), self._does["zap"], super().act(observation, turn))
+        ahead = observation.parts["view"][
+            :, self._agent, max(0, row - self._reach) : row, column
+        ]
+        return np.where(
+            ahead.any(axis=1), self._does["zap"], super().act(observation, turn)
+        )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.specs import Array
 
 KIND, UNKIND = 0, 1

@@ -20,7 +20,9 @@ class HareHunter(Walker):
     def act(self, observation: Observation, turn: int) -> Array:
         """Hunt, or wander."""
         draws = self.draw(turn)[:, 0]
-        to_prey, any_prey = self.towards(observation, self.sees(observation, self.prey), draws)
+        to_prey, any_prey = self.towards(
+            observation, self.sees(observation, self.prey), draws
+        )
         return np.where(any_prey, to_prey, self.wander(observation, draws))
 
 

@@ -20,7 +20,9 @@ class Idler(Walker):
         it = observation.parts["self"][:, 0] > 0
         danger = self.sees(observation, "flag") & ~it[:, None, None]
         flees = danger.any(axis=(1, 2))
-        return np.where(flees, self._flee(observation, danger, draws), self.idle(observation, draws))
+        return np.where(
+            flees, self._flee(observation, danger, draws), self.idle(observation, draws)
+        )
 
     def idle(self, observation: Observation, draws: Array) -> Array:
         """Return what it does when nobody is after it."""
@@ -47,7 +49,9 @@ class Sprinter(Idler):
         chases = any_other & (observation.parts["self"][:, 0] > 0)
         return np.where(chases, to_other, self.wander(observation, draws))
 
-    def _chase(self, observation: Observation, others: Array, draws: Array) -> tuple[Array, Array]:
+    def _chase(
+        self, observation: Observation, others: Array, draws: Array
+    ) -> tuple[Array, Array]:
         """Go to the nearest, into it if it is next to one."""
         move, found = self.towards(observation, others, draws)
         beside = np.stack([others[self.ahead(way, 1)] for way in range(4)], axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Observation, pick
+from rookery.games.players import Observation, Player, pick
 from rookery.specs import Array
 
 DEPTH = 4
@@ -36,7 +36,9 @@ class Forager(Player):
 
     def act(self, observation: Observation, turn: int) -> Array:
         """Compare all plans, keep the best first moves, prefer the present heading."""
-        gains = self._gains(observation.parts["view"]).reshape(self.worlds, 4, -1).max(axis=2)
+        gains = (
+            self._gains(observation.parts["view"]).reshape(self.worlds, 4, -1).max(axis=2)
+        )
         best = gains >= gains.max(axis=1, keepdims=True) - 1e-9
         heading = self.memory["heading"].astype(np.int64)
         goes_on = np.take_along_axis(best, heading[:, None], axis=1)[:, 0]

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from rookery.errors import ConfigError, RookeryError
 from rookery.games.base import Game
 from rookery.games.conformance.contests import Contests
-from rookery.games.conformance.playback import Broken, PlayedTurn, Playback, compare
+from rookery.games.conformance.playback import Broken, Playback, PlayedTurn, compare
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import GuardedGame
 from rookery.games.loop import GameLoop

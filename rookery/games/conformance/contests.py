@@ -10,7 +10,7 @@ import numpy as np
 from rookery.games.conformance.playback import Broken
 from rookery.games.gridworld import GridEngine
 from rookery.games.gridworld.rules import AGENTS
-from rookery.games.players import Player, Observation
+from rookery.games.players import Observation, Player
 from rookery.specs import Array
 
 Pair = tuple[int, int]

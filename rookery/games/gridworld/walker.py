@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.games.players import Player, Observation, pick
+from rookery.games.players import Observation, Player, pick
 from rookery.specs import Array
 
 WAYS = ((-1, 0), (0, 1), (1, 0), (0, -1))
@@ -55,14 +55,18 @@ class Walker(Player):
         down, right = WAYS[way]
         return slice(None), self.reach + steps * down, self.reach + steps * right
 
-    def towards(self, observation: Observation, goals: Array, draws: Array) -> tuple[Array, Array]:
+    def towards(
+        self, observation: Observation, goals: Array, draws: Array
+    ) -> tuple[Array, Array]:
         """Return the move to the nearest goal, and where there is a goal at all."""
         distance = np.where(goals, self._steps, FAR).reshape(self.worlds, -1)
         nearest = distance.argmin(axis=1)
         down, right = self.down.ravel()[nearest], self.right.ravel()[nearest]
         return self.go(observation, down, right, draws), distance.min(axis=1) < FAR
 
-    def go(self, observation: Observation, down: Array, right: Array, draws: Array) -> Array:
+    def go(
+        self, observation: Observation, down: Array, right: Array, draws: Array
+    ) -> Array:
         """Return a move that gets nearer to a place, or around what is in the way."""
         nearer = np.stack([down * a + right * b > 0 for a, b in WAYS], axis=1)
         free = ~self.blocked(observation)

@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rookery.algorithms.agents import Member, build_agents
+from rookery.algorithms.agents import build_agents
+from rookery.algorithms.base import Agent
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import RookeryError
@@ -53,13 +54,13 @@ class _Proof:
     """Plays once, then trains everybody again and again."""
 
     def __init__(self, run: Run, progress: Callable[[int, int], None]) -> None:
-        members = [member for member in run.members if member.learns]
-        ids = [member.id for member in members]
-        self.found = Independence(str(run.path), ids, common=_common(run, members))
+        agents = [agent for agent in run.agents if agent.learns]
+        ids = [agent.id for agent in agents]
+        self.found = Independence(str(run.path), ids, common=_common(run, agents))
         if not ids:
             return
-        self._code = [member.plan.settings.algorithm for member in members]
-        self._config = shortened(run.config, run.members)
+        self._code = [agent.settings.algorithm for agent in agents]
+        self._config = shortened(run.config, run.agents)
         progress(0, 1 + len(ids) * len(ALTERATIONS))
         with fresh_code(self._code):
             training = Training(run.entry, self._config)
@@ -76,7 +77,7 @@ class _Proof:
             config.seed, config.rounds, config.turns_per_round, config.worlds
         )
         self._together = [
-            {training.members[i].id for i in group} for group in training.process_spec.groups
+            {training.agents[i].id for i in group} for group in training.process_spec.groups
         ]
         self._training, changed = training, set[str]()
         before = self._relearn(changed=changed)
@@ -98,11 +99,11 @@ class _Proof:
         with fresh_code(self._code):
             outside = kept_outside(self._code)
             lives = []
-            for member in build_agents(self._config, self._training.process_spec.agents):
-                if member.learns:
-                    life = Life(member, self._training.arena.rows(member.id))
+            for agent in build_agents(self._config, self._training.process_spec.agents):
+                if agent.learns:
+                    life = Life(agent, self._training.arena.rows(agent.id))
                     made: Life | None = life
-                    if alteration is not None and member.id == altered:
+                    if alteration is not None and agent.id == altered:
                         made = alteration.make(life, self._rounds.last)
                     lives += [made] if made is not None else []
             states = relearn(lives, self._together, self._rounds)
@@ -114,17 +115,17 @@ class _Proof:
     def _compare_with_run(self, states: VersionedState) -> None:
         """See that learning from the rows alone is what the run did."""
         training, last = self._training, self._rounds.rounds
-        for member in training.members:
-            if member.learns:
-                real = training.named_state(member, last)
-                again = {name: states[member.id][-1][name] for name in real}
+        for agent in training.agents:
+            if agent.learns:
+                real = training.named_state(agent, last)
+                again = {name: states[agent.id][-1][name] for name in real}
                 differs = difference([real], [again], last)
-                one = Comparison(member.id, member.id, AGAIN, differs)
+                one = Comparison(agent.id, agent.id, AGAIN, differs)
                 self.found.comparisons.append(one)
-                first = training.named(member, training.first_state(member))
+                first = training.named(agent, training.first_state(agent))
                 if difference([first], [again], 1) is None:
                     self.found.notes.append(
-                        f"agent {member.id} made no update in {last} short rounds: too "
+                        f"agent {agent.id} made no update in {last} short rounds: too "
                         "little of what it lives through can be learned from."
                     )
 
@@ -180,16 +181,15 @@ def difference(
     return None
 
 
-def shortened(config: Config, members: Sequence[Member]) -> Config:
+def shortened(config: Config, agents: Sequence[Agent]) -> Config:
     """Return a configuration with few short rounds, in which everybody learns at once."""
     longest = max(
-        -(-2 * member.plan.settings.batch_size // config.worlds)
-        + member.plan.settings.n_step
-        for member in members
+        -(-2 * agent.settings.batch_size // config.worlds) + agent.settings.n_step
+        for agent in agents
     )
     turns = max(longest, min(config.turns_per_round, max(1, ROWS // config.worlds)))
     rows = ROUNDS * turns * config.worlds
-    agents = {m.id: _shortened(config.agent(m.id), rows) for m in members}
+    shortened = {m.id: _shortened(config.agent(m.id), rows) for m in agents}
     changes = {
         "rounds": ROUNDS,
         "turns_per_round": turns,
@@ -199,7 +199,7 @@ def shortened(config: Config, members: Sequence[Member]) -> Config:
         "evaluate": config.evaluate.model_copy(update={"every_rounds": 0}),
         "record": config.record.model_copy(update={"every_rounds": 0}),
         "probe": config.probe.model_copy(update={"code": None}),
-        "agents": agents,
+        "agents": shortened,
     }
     return config.model_copy(update=changes)
 
@@ -213,16 +213,16 @@ def _shortened(agent: AgentConfig, rows: int) -> AgentConfig:
     return agent.model_copy(update=changes)
 
 
-def _common(run: Run, members: Sequence[Member]) -> list[str]:
+def _common(run: Run, agents: Sequence[Agent]) -> list[str]:
     """Return what agents have in common by the user's own choice."""
     found = [
         f"the game, {run.entry.name}: what one does is part of what others live through"
     ]
     origins: dict[str, list[str]] = defaultdict(list)
-    for member in members:
-        origin = run.config.agent(member.id).start_from
+    for agent in agents:
+        origin = run.config.agent(agent.id).start_from
         if origin is not None:
-            origins[origin].append(member.id)
+            origins[origin].append(agent.id)
     for origin, ids in origins.items():
         if len(ids) > 1:
             found.append(

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from rookery.actor.policies import PolicyRunner, exploration_of
-from rookery.algorithms.agents import Member, groups_of
-from rookery.algorithms.base import Learner
+from rookery.algorithms.agents import groups_of
+from rookery.algorithms.base import Agent, Learner
 from rookery.algorithms.torch_setup import standard_state
 from rookery.learner.exactness import split_groups
 from rookery.learner.learner import reader_of
@@ -45,34 +45,33 @@ class _Class:
 
     def __init__(self, lives: Sequence[Life], rounds: Rounds) -> None:
         self.lives, self._turns = lives, rounds.turns
-        self.members = [life.member for life in lives]
-        algorithm = self.members[0].algorithm
-        assert algorithm is not None
-        plans = [member.plan for member in self.members]
-        self._rule: Learner = algorithm.rule(plans, rounds.seed)
+        self.agents = [life.agent for life in lives]
+        self._learner: Learner = self.agents[0].learner(self.agents, rounds.seed)
         self._readers: list[ReplayReader] = [
-            reader_of(life.member, life.rows, rounds.turns) for life in lives
+            reader_of(life.agent, life.rows, rounds.turns) for life in lives
         ]
-        self._rule.load([self._rule.initial(plan) for plan in plans])
+        self._learner.load([self._learner.initial(agent) for agent in self.agents])
 
     def learn(self, number: int) -> Iterator[tuple[str, dict[str, Array]]]:
         """Learn a round; give every agent's state."""
         for reader in self._readers:
             reader.take_in(number * self._turns)
-        self._rule.learn(self._readers, number, (number - 1) * self._turns)
-        for member, state in zip(self.members, self._rule.save(), strict=True):
+        self._learner.learn(self._readers, number, (number - 1) * self._turns)
+        for agent, state in zip(self.agents, self._learner.save(), strict=True):
             copied = {name: np.array(array) for name, array in state.items()}
-            yield member.id, self._rule.named(copied)
+            yield agent.id, self._learner.named(copied)
 
     def weights(self) -> dict[int, Array]:
         """Return what everybody acts with, by number."""
-        numbers = [member.plan.number for member in self.members]
-        states = self._rule.save()
+        numbers = [agent.number for agent in self.agents]
+        states = self._learner.save()
         return {i: np.array(s["weights"]) for i, s in zip(numbers, states, strict=True)}
 
 
 @standard_state()
-def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds) -> VersionedState:
+def relearn(
+    lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds
+) -> VersionedState:
     """Train everybody from their rows, then let them act; return all states.
 
     Args:
@@ -80,10 +79,10 @@ def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds)
         together: ids that are known to be one computation with the bits they get alone.
         rounds: how many, and how long.
     """
-    by_id = {life.member.id: life for life in lives}
-    groups = _groups([life.member for life in lives], together, rounds)
+    by_id = {life.agent.id: life for life in lives}
+    groups = _groups([life.agent for life in lives], together, rounds)
     classes = [_Class([by_id[m.id] for m in group], rounds) for group in groups]
-    found: VersionedState = {life.member.id: [] for life in lives}
+    found: VersionedState = {life.agent.id: [] for life in lives}
     for number in range(1, rounds.rounds + 1):
         for one in classes:
             for agent, state in one.learn(number):
@@ -95,12 +94,12 @@ def relearn(lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds)
 
 
 def _groups(
-    members: Sequence[Member], together: Sequence[set[str]], rounds: Rounds
-) -> list[list[Member]]:
+    agents: Sequence[Agent], together: Sequence[set[str]], rounds: Rounds
+) -> list[list[Agent]]:
     """Return who is one computation; what was not compared before is compared now."""
-    found: list[list[Member]] = []
-    for group in groups_of(members):
-        ids = {member.id for member in group}
+    found: list[list[Agent]] = []
+    for group in groups_of(agents):
+        ids = {agent.id for agent in group}
         if any(ids <= known for known in together):
             found.append(group)
         else:
@@ -111,25 +110,25 @@ def _groups(
 
 def _act(
     lives: Sequence[Life],
-    groups: Sequence[Sequence[Member]],
+    groups: Sequence[Sequence[Agent]],
     weights: Mapping[int, Array],
     rounds: Rounds,
 ) -> dict[str, dict[str, Array]]:
     """Let everybody act on its last rows; return what each did, and how surely."""
-    members = {life.member.plan.number: life.member for life in lives}
-    rows = {life.member.plan.number: life.rows for life in lives}
+    agents = {life.agent.number: life.agent for life in lives}
+    rows = {life.agent.number: life.rows for life in lives}
     policies = PolicyRunner(groups, rounds.seed, rounds.worlds)
     policies.begin_round(rounds.rounds + 1, weights)
-    found: dict[str, dict[str, Array]] = {m.id: {} for m in members.values()}
+    found: dict[str, dict[str, Array]] = {m.id: {} for m in agents.values()}
     for turn in range(rounds.last - TURNS, rounds.last):
         legal = {
             i: own.columns["legal"][turn % own.slots] if "legal" in own.columns else None
             for i, own in rows.items()
         }
         acted = policies.act(
-            list(members), rows, legal, turn, lambda i: exploration_of(members[i], 0) / 2
+            list(agents), rows, legal, turn, lambda i: exploration_of(agents[i], 0) / 2
         )
         for i, one in acted.items():
             for name, array in vars(one).items():
-                found[members[i].id][f"{ACTING}{name} {turn}"] = np.array(array)
+                found[agents[i].id][f"{ACTING}{name} {turn}"] = np.array(array)
     return found

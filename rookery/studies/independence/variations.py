@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rookery.algorithms.agents import Member
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.registry import find_algorithm
 from rookery.config.agent import AgentSettings
 from rookery.replay.rows import PART, Rows
@@ -28,7 +27,7 @@ MOVED = ("action", "probability", "legal")
 class Life(NamedTuple):
     """An agent, and the rows it has lived through."""
 
-    member: Member
+    agent: Agent
     rows: Rows
 
 
@@ -66,10 +65,10 @@ def _breaking_experience(life: Life, turns: int) -> Life:
 
 def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) -> Rows:
     """Return a changed copy of an agent's rows, each whole by itself."""
-    rows, spec = life.rows, life.member.plan.spec
+    rows, spec = life.rows, life.agent.spec
     worlds = rows.columns["age"].shape[1]
-    plan = Rows.layout(spec, worlds, rows.slots, life.member.hidden)
-    copy = Rows(Block.private(plan))
+    agent = Rows.layout(spec, worlds, rows.slots, life.agent.hidden)
+    copy = Rows(Block.private(agent))
     copy.raw(range(turns), rows.raw(range(turns)))
     change(copy.columns)
     for turn in range(turns):
@@ -78,14 +77,13 @@ def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) 
 
 
 def _other_seed(life: Life, turns: int) -> Life:
-    plan = life.member.plan
-    other = AgentPlan(plan.number + OTHER_NUMBER, plan.spec, plan.settings)
-    return life._replace(member=replace(life.member, plan=other))
+    other = replace(life.agent, number=life.agent.number + OTHER_NUMBER)
+    return life._replace(agent=other)
 
 
 def _other_settings(life: Life, turns: int) -> Life:
     """Return the agent with other settings that leave it in its group."""
-    old = life.member.plan.settings
+    old = life.agent.settings
     changes = {
         "learning_rate": old.learning_rate / 2,
         "discount": old.discount * 0.9,
@@ -93,30 +91,29 @@ def _other_settings(life: Life, turns: int) -> Life:
         "reward": old.reward.model_copy(update={"scale": old.reward.scale * 2}),
         "gradient": old.gradient.model_copy(update={"clip": old.gradient.clip / 2}),
     }
-    return life._replace(member=_with(life.member, old.model_copy(update=changes)))
+    return life._replace(agent=_with(life.agent, old.model_copy(update=changes)))
 
 
 def _other_network(life: Life, turns: int) -> Life:
-    old = life.member.plan.settings
+    old = life.agent.settings
     width = old.network.width + (16 if old.network.width < 2048 else -16)
     network = old.network.model_copy(update={"width": width})
     changed = old.model_copy(update={"network": network})
-    return life._replace(member=_with(life.member, changed))
+    return life._replace(agent=_with(life.agent, changed))
 
 
 def _other_algorithm(life: Life, turns: int) -> Life:
-    old = life.member.plan.settings
+    old = life.agent.settings
     name = "iqn" if old.algorithm == "ppo" else "ppo"
     changed = old.model_copy(update={"algorithm": name})
-    return life._replace(member=_with(life.member, changed))
+    return life._replace(agent=_with(life.agent, changed))
 
 
-def _with(member: Member, settings: AgentSettings) -> Member:
-    plan = AgentPlan(member.plan.number, member.plan.spec, settings)
-    algorithm = member.algorithm
-    if settings.algorithm != member.plan.settings.algorithm:
+def _with(agent: Agent, settings: AgentSettings) -> Agent:
+    algorithm = agent.algorithm
+    if settings.algorithm != agent.settings.algorithm:
         algorithm = find_algorithm(settings.algorithm)
-    return Member(plan, algorithm, None, learns=True)
+    return replace(agent, settings=settings, algorithm=algorithm, learns=True)
 
 
 ALTERATIONS: Sequence[Alteration] = (

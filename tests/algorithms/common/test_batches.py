@@ -12,7 +12,7 @@ from rookery.algorithms.common.losses import pick
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.iqn_network import IqnNetwork
 from rookery.rng import Purpose, Stream
-from tests.algorithms.conftest import Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import Crew, agent_of, same_bits, spec_of
 
 
 def test_numbers_of_many_passes_are_those_of_each():
@@ -39,11 +39,11 @@ def test_numbers_of_many_passes_are_those_of_each():
 @pytest.mark.parametrize("masked", [False, True], ids=["free", "masked"])
 def test_how_many_passes_are_drawn_at_once_makes_no_difference(monkeypatch, chosen, masked):
     spec = spec_of(masked=masked)
-    plans = [plan_of(i, spec, updates_per_round=7, **chosen) for i in range(2)]
+    agents = [agent_of(i, spec, updates_per_round=7, **chosen) for i in range(2)]
     found = []
     for most in (1, 2, 16):
         monkeypatch.setattr(ahead, "MOST_PASSES", most)
-        crew = Crew(IQN, plans)
+        crew = Crew(IQN, agents)
         metrics = crew.train(rounds=2)
         found.append((crew.states, metrics))
 
@@ -53,7 +53,7 @@ def test_how_many_passes_are_drawn_at_once_makes_no_difference(monkeypatch, chos
 
 
 def test_large_observations_are_drawn_for_one_pass_at_a_time():
-    small, large = plan_of(), plan_of(batch_size=65_536, frames=64)
+    small, large = agent_of(), agent_of(batch_size=65_536, frames=64)
 
     assert passes_at_once([small], 100) == ahead.MOST_PASSES
     assert passes_at_once([large], 100) == 1
@@ -61,7 +61,7 @@ def test_large_observations_are_drawn_for_one_pass_at_a_time():
 
 @pytest.mark.parametrize("dueling", [True, False])
 def test_the_values_of_chosen_actions_are_those_among_all(dueling):
-    network = IqnNetwork(plan_of(iqn={"dueling": dueling}))
+    network = IqnNetwork(agent_of(iqn={"dueling": dueling}))
     flat = network.parameters.initial(Stream(0, Purpose.INITIAL), 0)
     weights = network.parameters.views(torch.from_numpy(flat)[None])
     actions = torch.arange(6)[None] % 5

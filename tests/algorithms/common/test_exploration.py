@@ -7,7 +7,7 @@ import pytest
 
 from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.common.exploration import draw, explore, temperatures_of
-from tests.algorithms.conftest import plan_of
+from tests.algorithms.conftest import agent_of
 
 VALUES = [1.0, 3.0, 2.0]
 
@@ -77,17 +77,17 @@ def test_who_does_not_explore_takes_the_best_whatever_the_temperature():
 
 
 def test_a_temperature_falls_as_epsilon_does():
-    plans = [
-        plan_of(epsilon={"start": start, "temperature": 2.0}) for start in (1.0, 0.5, 0.0)
+    agents = [
+        agent_of(epsilon={"start": start, "temperature": 2.0}) for start in (1.0, 0.5, 0.0)
     ]
 
-    found = temperatures_of(plans, np.array([0.5, 0.5, 0.0]))
+    found = temperatures_of(agents, np.array([0.5, 0.5, 0.0]))
 
     assert found.tolist() == [1.0, 2.0, 0.0]
-    assert temperatures_of(plans, np.zeros(3)) is None
-    rising = plan_of(epsilon={"start": 0.0, "end": 0.1, "temperature": 2.0})
+    assert temperatures_of(agents, np.zeros(3)) is None
+    rising = agent_of(epsilon={"start": 0.0, "end": 0.1, "temperature": 2.0})
     assert temperatures_of([rising], np.array([0.05])).tolist() == [1.0]
-    assert temperatures_of([plan_of()], np.ones(1)) is None
+    assert temperatures_of([agent_of()], np.ones(1)) is None
 
 
 def test_the_largest_draws_take_the_last_likely_action():

@@ -12,7 +12,7 @@ from rookery.algorithms.common.group import Group
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.nets.layers import Linear, Parameters
 from rookery.algorithms.ppo import PPO
-from tests.algorithms.conftest import Crew, plan_of, same_bits
+from tests.algorithms.conftest import Crew, agent_of, same_bits
 
 EVERYONE = np.array([True, True])
 BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
@@ -21,11 +21,11 @@ BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 class Pair:
     """Two agents with one layer, and gradients by chance."""
 
-    def __init__(self, *plans):
+    def __init__(self, *agents):
         self.parameters = Parameters([Linear("it", 13, 5)])
-        self.group = Group(plans, self.parameters)
+        self.group = Group(agents, self.parameters)
         chance = np.random.default_rng(0)
-        self.group.load([self._first(chance) for _ in plans])
+        self.group.load([self._first(chance) for _ in agents])
         self.chance = chance
 
     def _first(self, chance):
@@ -54,7 +54,7 @@ class Pair:
 
 @pytest.mark.shows("C4")
 def test_a_target_starts_as_a_copy():
-    states = Pair(plan_of(0), plan_of(1)).states
+    states = Pair(agent_of(0), agent_of(1)).states
 
     assert np.array_equal(states[0]["target"], states[0]["weights"])
 
@@ -62,8 +62,8 @@ def test_a_target_starts_as_a_copy():
 @pytest.mark.shows("C4")
 def test_a_hard_target_is_copied_exactly_once_per_scheduled_time():
     pair = Pair(
-        plan_of(0, target={"every": 3, "rate": 1.0}),
-        plan_of(1, target={"every": 2, "rate": 1.0}),
+        agent_of(0, target={"every": 3, "rate": 1.0}),
+        agent_of(1, target={"every": 2, "rate": 1.0}),
     )
     history = [pair.states]
 
@@ -80,8 +80,8 @@ def test_a_hard_target_is_copied_exactly_once_per_scheduled_time():
 @pytest.mark.shows("C4")
 def test_a_soft_target_goes_its_part_of_the_way_at_every_scheduled_time():
     pair = Pair(
-        plan_of(0, target={"every": 1, "rate": 0.25}),
-        plan_of(1, target={"every": 2, "rate": 0.5}),
+        agent_of(0, target={"every": 1, "rate": 0.25}),
+        agent_of(1, target={"every": 2, "rate": 0.5}),
     )
     expected = [state["target"].astype(np.float64) for state in pair.states]
 
@@ -97,7 +97,7 @@ def test_a_soft_target_goes_its_part_of_the_way_at_every_scheduled_time():
 
 @pytest.mark.shows("C4")
 def test_a_targets_schedule_counts_the_agents_own_updates():
-    pair = Pair(*(plan_of(i, target={"every": 2, "rate": 1.0}) for i in range(2)))
+    pair = Pair(*(agent_of(i, target={"every": 2, "rate": 1.0}) for i in range(2)))
     pair.update(active=[True, False])
     pair.update(active=[True, True])
 
@@ -111,8 +111,8 @@ def test_a_targets_schedule_counts_the_agents_own_updates():
 
 @pytest.mark.shows("C4")
 def test_the_schedule_goes_on_where_a_loaded_state_was():
-    plans = [plan_of(i, target={"every": 3, "rate": 1.0}) for i in range(2)]
-    straight, resumed = Pair(*plans), Pair(*plans)
+    agents = [agent_of(i, target={"every": 3, "rate": 1.0}) for i in range(2)]
+    straight, resumed = Pair(*agents), Pair(*agents)
     for _ in range(4):
         straight.update()
     resumed.group.load(straight.states)
@@ -129,7 +129,7 @@ def test_the_schedule_goes_on_where_a_loaded_state_was():
 
 @pytest.mark.shows("C4")
 def test_targets_of_iqn_follow_through_rounds():
-    crew = Crew(IQN, [plan_of(target={"every": 4, "rate": 1.0}, updates_per_round=3)])
+    crew = Crew(IQN, [agent_of(target={"every": 4, "rate": 1.0}, updates_per_round=3)])
     history = [crew.states[0]]
     for _ in range(4):
         crew.train()
@@ -146,11 +146,11 @@ def test_targets_of_iqn_follow_through_rounds():
 
 
 def test_a_state_that_is_saved_and_loaded_is_the_same():
-    pair = Pair(plan_of(0), plan_of(1))
+    pair = Pair(agent_of(0), agent_of(1))
     pair.update()
     states = pair.states
 
-    other = Pair(plan_of(0), plan_of(1))
+    other = Pair(agent_of(0), agent_of(1))
     other.group.load(states)
 
     for one, two in zip(states, other.states, strict=True):
@@ -160,18 +160,18 @@ def test_a_state_that_is_saved_and_loaded_is_the_same():
 @pytest.mark.parametrize("kind", ["uniform", "prioritised"])
 @BOTH
 def test_learning_goes_on_from_a_loaded_state_as_if_never_interrupted(algorithm, kind):
-    plans = [plan_of(i, replay={"kind": kind}, iqn={"noisy": True}) for i in range(2)]
-    straight, resumed = Crew(algorithm, plans), Crew(algorithm, plans)
+    agents = [agent_of(i, replay={"kind": kind}, iqn={"noisy": True}) for i in range(2)]
+    straight, resumed = Crew(algorithm, agents), Crew(algorithm, agents)
     straight.train(rounds=3)
     for life in resumed.lives:
         for _ in range(2):
             life.live()
     resumed.round = 2
-    before = Crew(algorithm, plans)
+    before = Crew(algorithm, agents)
     before.train(rounds=2)
 
-    resumed.rule = algorithm.rule(plans, before.rule.seed)
-    resumed.rule.load(before.states)
+    resumed.learner = algorithm.learner(agents, before.learner.seed)
+    resumed.learner.load(before.states)
     resumed.train()
 
     for one, other in zip(straight.states, resumed.states, strict=True):
@@ -179,7 +179,7 @@ def test_learning_goes_on_from_a_loaded_state_as_if_never_interrupted(algorithm,
 
 
 def test_gradients_of_agents_do_not_touch_each_other():
-    pair = Pair(plan_of(0), plan_of(1))
+    pair = Pair(agent_of(0), agent_of(1))
 
     loss = torch.stack(
         [pair.group.weights["it.weight"][0].sum(), torch.tensor(0.0, requires_grad=True)]
@@ -198,8 +198,8 @@ def test_gradients_of_agents_do_not_touch_each_other():
 @pytest.mark.shows("D5")
 def test_each_agent_has_its_own_learning_rate_and_clip():
     pair = Pair(
-        plan_of(0, learning_rate=0.1, gradient={"clip": 1e9}),
-        plan_of(1, learning_rate=0.001, gradient={"clip": 1e-3}),
+        agent_of(0, learning_rate=0.1, gradient={"clip": 1e9}),
+        agent_of(1, learning_rate=0.001, gradient={"clip": 1e-3}),
     )
     before = pair.states
 
@@ -217,7 +217,7 @@ def test_each_agent_has_its_own_learning_rate_and_clip():
 @pytest.mark.shows("D5")
 def test_learning_rates_follow_the_agents_own_updates():
     rate = {"schedule": "linear", "end": 0.5, "updates": 2}
-    pair = Pair(plan_of(0, rate=rate), plan_of(1, rate={"warmup": 4}))
+    pair = Pair(agent_of(0, rate=rate), agent_of(1, rate={"warmup": 4}))
     same = np.random.default_rng(5)
     moved = []
     for _ in range(3):
@@ -246,7 +246,7 @@ def test_learning_rates_follow_the_agents_own_updates():
 
 
 def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
-    pair = Pair(plan_of(0), plan_of(1))
+    pair = Pair(agent_of(0), agent_of(1))
     before = pair.states
 
     pair.update(active=[True, False])
@@ -258,8 +258,8 @@ def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
 @pytest.mark.shows("A1")
 @BOTH
 def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algorithm):
-    plans = [plan_of(i) for i in range(2)]
-    together, alone = Crew(algorithm, plans), Crew(algorithm, plans[:1])
+    agents = [agent_of(i) for i in range(2)]
+    together, alone = Crew(algorithm, agents), Crew(algorithm, agents[:1])
     before = together.states[1]
 
     metrics = together.train(out=[1])
@@ -280,7 +280,7 @@ def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algo
     ids=["loss nan", "loss infinite", "gradient nan"],
 )
 def test_an_agent_whose_loss_is_no_number_is_stopped_at_its_last_good_state(loss, scale):
-    pair, sound = (Pair(plan_of(0), plan_of(1)) for _ in range(2))
+    pair, sound = (Pair(agent_of(0), agent_of(1)) for _ in range(2))
     for one in (pair, sound):
         one.update()
     good = pair.states
@@ -304,11 +304,11 @@ def good_state(state):
 @pytest.mark.shows("A2")
 @BOTH
 def test_nan_in_one_agents_loss_stops_that_agent_alone(algorithm):
-    plans = [plan_of(i) for i in range(3)]
+    agents = [agent_of(i) for i in range(3)]
     crew, sound, alone = (
-        Crew(algorithm, plans),
-        Crew(algorithm, plans),
-        Crew(algorithm, plans[:1]),
+        Crew(algorithm, agents),
+        Crew(algorithm, agents),
+        Crew(algorithm, agents[:1]),
     )
     for one in (crew, sound, alone):
         one.train()
@@ -328,8 +328,8 @@ def test_nan_in_one_agents_loss_stops_that_agent_alone(algorithm):
 
 
 def test_trouble_does_not_get_into_the_priorities_of_a_stopped_agent():
-    plans = [plan_of(i, replay={"kind": "prioritised"}) for i in range(2)]
-    crew = Crew(IQN, plans)
+    agents = [agent_of(i, replay={"kind": "prioritised"}) for i in range(2)]
+    crew = Crew(IQN, agents)
     crew.train()
 
     crew.train(unhappy=[1])
@@ -342,7 +342,7 @@ def test_trouble_does_not_get_into_the_priorities_of_a_stopped_agent():
 
 @BOTH
 def test_metrics_of_a_stopped_agent_are_those_of_the_updates_it_made(algorithm):
-    crew = Crew(algorithm, [plan_of(i) for i in range(2)])
+    crew = Crew(algorithm, [agent_of(i) for i in range(2)])
     crew.train()
     before = crew.states[1]["counters"][0]
 
@@ -355,12 +355,12 @@ def test_metrics_of_a_stopped_agent_are_those_of_the_updates_it_made(algorithm):
 
 @pytest.mark.shows("A2")
 def test_a_stopped_agent_stays_stopped_when_its_state_is_loaded_again():
-    plans = [plan_of(i) for i in range(2)]
-    crew = Crew(IQN, plans)
+    agents = [agent_of(i) for i in range(2)]
+    crew = Crew(IQN, agents)
     crew.train(unhappy=[1])
     stopped = crew.states
 
-    crew.rule.load(stopped)
+    crew.learner.load(stopped)
     metrics = crew.train()
 
     assert metrics[0]["updates"] == 3

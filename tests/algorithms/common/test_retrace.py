@@ -11,7 +11,7 @@ from rookery.algorithms.common.retrace import paths_of
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.rng import Purpose, Stream
-from tests.algorithms.conftest import SEED, Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import SEED, Crew, agent_of, same_bits, spec_of
 from tests.algorithms.test_dqn import PlainDqn
 from tests.algorithms.test_iqn import PlainIqn, flat_inputs
 from tests.algorithms.test_ppo import plain_step
@@ -72,19 +72,19 @@ def walked(life, turn, world, ends=ENDS):
 
 def lived(algorithm, name, **chosen):
     about = {"n_step": ENDS, "updates_per_round": 1, "replay": {"capacity": 300}}
-    plan = plan_of(2, **about, **{name: chosen})
-    crew = Crew(algorithm, [plan])
-    other = algorithm.rule([plan], SEED + 1).initial(plan)["weights"]
-    crew.rule.load([{**crew.states[0], "target": other}])
+    agent = agent_of(2, **about, **{name: chosen})
+    crew = Crew(algorithm, [agent])
+    other = algorithm.learner([agent], SEED + 1).initial(agent)["weights"]
+    crew.learner.load([{**crew.states[0], "target": other}])
     for _ in range(4):
         crew.lives[0].live()
-    return crew, plan, crew.lives[0]
+    return crew, agent, crew.lives[0]
 
 
-def plain_of(kind, crew, plan):
+def plain_of(kind, crew, agent):
     """Return a plain implementation with the same weights and the same target."""
-    real = crew.rule.network.parameters.real
-    plain = kind(plan, real(crew.states[0]["weights"]))
+    real = crew.learner.network.parameters.real
+    plain = kind(agent, real(crew.states[0]["weights"]))
     target = real(crew.states[0]["target"])
     plain.target = {name: torch.tensor(np.array(a)) for name, a in target.items()}
     return plain
@@ -130,8 +130,8 @@ def plain_retrace(walk, q, best, decay, probabilities):
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("decay", [0.0, 0.7, 1.0])
 def test_dqns_targets_are_those_of_the_papers_recursion(double, decay):
-    crew, plan, life = lived(DQN, "dqn", retrace=decay, double=double)
-    reader, plain = life.reader, plain_of(PlainDqn, crew, plan)
+    crew, agent, life = lived(DQN, "dqn", retrace=decay, double=double)
+    reader, plain = life.reader, plain_of(PlainDqn, crew, agent)
     drawn = Stream(SEED, Purpose.LEARNER).uniform((2, 1, 0), 0, 8)[0]
     wrong, paths_gone_on = [], 0
 
@@ -159,9 +159,9 @@ def test_dqns_targets_are_those_of_the_papers_recursion(double, decay):
 
 
 def test_iqns_targets_are_a_mixture_over_the_ends():
-    crew, plan, life = lived(IQN, "iqn", retrace=0.7, acting_quantiles=4)
-    reader, plain = life.reader, plain_of(PlainIqn, crew, plan)
-    count, quantiles = 8, plan.settings.network.quantiles
+    crew, agent, life = lived(IQN, "iqn", retrace=0.7, acting_quantiles=4)
+    reader, plain = life.reader, plain_of(PlainIqn, crew, agent)
+    count, quantiles = 8, agent.settings.network.quantiles
     total = count + (1 + ENDS) * count * quantiles
     drawn = Stream(SEED, Purpose.LEARNER).uniform((2, 1, 0), 0, total)[0]
     numbers = torch.tensor(drawn[count:], dtype=torch.float32)
@@ -190,8 +190,8 @@ def test_iqns_targets_are_a_mixture_over_the_ends():
 
 @pytest.mark.parametrize(("algorithm", "name"), [(DQN, "dqn"), (IQN, "iqn")])
 def test_a_path_of_one_row_is_a_plain_step(algorithm, name):
-    plans = [plan_of(n_step=1, **{name: {"retrace": decay}}) for decay in (None, 0.8)]
-    crews = [Crew(algorithm, [plan]) for plan in plans]
+    agents = [agent_of(n_step=1, **{name: {"retrace": decay}}) for decay in (None, 0.8)]
+    crews = [Crew(algorithm, [agent]) for agent in agents]
 
     for crew in crews:
         crew.train(rounds=2)
@@ -204,8 +204,8 @@ def test_a_path_of_one_row_is_a_plain_step(algorithm, name):
 @pytest.mark.parametrize(("algorithm", "name"), [(DQN, "dqn"), (IQN, "iqn")])
 def test_retrace_learns_from_masked_and_prioritised_paths_too(algorithm, name):
     about = {"replay": {"kind": "prioritised"}, name: {"retrace": 0.9}}
-    plans = [plan_of(i, spec_of(i, masked=True), n_step=3, **about) for i in range(2)]
-    both, alone = Crew(algorithm, plans), Crew(algorithm, plans[1:])
+    agents = [agent_of(i, spec_of(i, masked=True), n_step=3, **about) for i in range(2)]
+    both, alone = Crew(algorithm, agents), Crew(algorithm, agents[1:])
 
     (*_, metrics) = both.train(rounds=3)
     alone.train(rounds=3)

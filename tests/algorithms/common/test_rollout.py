@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.algorithms.base import AgentPlan
+from rookery.algorithms.base import Agent
 from rookery.algorithms.common.rollout import Experience, advantages_of
 from rookery.algorithms.nets.layers import Features
 from rookery.config.agent import AgentSettings
@@ -15,7 +15,7 @@ from tests.replay.histories import SPEC, Replay, histories, legal_in, many_episo
 
 FRAMES = 2
 FEATURES = Features(SPEC, FRAMES)
-PLANS = [AgentPlan(i, SPEC, AgentSettings(frames=FRAMES)) for i in range(2)]
+AGENTS = [Agent(i, SPEC, AgentSettings(frames=FRAMES)) for i in range(2)]
 
 
 def slow_advantages(opens, closes, worlds, errors, decays):
@@ -40,7 +40,7 @@ def laid(replay, boundary, places=100, agent=0, first=0):
     """Return experience with one agent's steps that closed since a turn in it."""
     reader = replay.reader(boundary)
     steps = np.sort(reader.closed_since(first))
-    experience = Experience.empty(FEATURES, PLANS, places)
+    experience = Experience.empty(FEATURES, AGENTS, places)
     experience.lay(agent, FEATURES, reader, steps, reader.batch(steps))
     return experience, reader, steps
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,14 @@ import torch
 from torch import nn
 
 from rookery import api as library
-from rookery.algorithms.agents import Member, groups_of
-from rookery.algorithms.base import PolicyOutput, PolicyInput
+from rookery.algorithms.agents import groups_of
+from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.common.choosing import choose_by_chances, choose_by_values
 from rookery.algorithms.registry import find_algorithm
 from rookery.cli import app as cli
 from rookery.errors import AlgorithmError, ConfigError
 from rookery.runs.run import Run
-from tests.algorithms.conftest import SEED, WORLDS, Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import SEED, WORLDS, Crew, agent_of, same_bits, spec_of
 
 # What users bring. `own("Net")` finds these by import path, as it would a file.
 
@@ -143,69 +144,69 @@ def own(name: str):
     return find_algorithm(f"{__name__}:{name}")
 
 
-def members_of(name: str, count: int) -> list[Member]:
-    return [Member(plan_of(i), own(name), None, True) for i in range(count)]
+def members_of(name: str, count: int) -> list[Agent]:
+    return [replace(agent_of(i), algorithm=own(name), learns=True) for i in range(count)]
 
 
 # A network is trained by a double DQN.
 
 
 def test_a_network_is_trained_as_by_a_plain_double_dqn() -> None:
-    plan = plan_of(updates_per_round=1, target={"every": 2, "rate": 1.0})
-    crew = Crew(own("Net"), [plan])
-    weights, target = (module(crew, plan) for _ in "ab")
-    adam = torch.optim.Adam(weights.parameters(), plan.settings.learning_rate)
+    agent = agent_of(updates_per_round=1, target={"every": 2, "rate": 1.0})
+    crew = Crew(own("Net"), [agent])
+    weights, target = (module(crew, agent) for _ in "ab")
+    adam = torch.optim.Adam(weights.parameters(), agent.settings.learning_rate)
 
     for update in range(4):
         crew.train()
         batch = drawn(crew, update=0)
-        next_seen, rows = tensors(batch.next_seen, plan), torch.arange(8)
+        next_seen, rows = tensors(batch.next_seen, agent), torch.arange(8)
         best = weights(next_seen).argmax(1)
         after = target(next_seen)[rows, best].detach()
         aims = torch.tensor(batch.returns) + torch.tensor(batch.discounts) * after
-        found = weights(tensors(batch.seen, plan))[rows, torch.tensor(batch.actions)]
+        found = weights(tensors(batch.seen, agent))[rows, torch.tensor(batch.actions)]
         adam.zero_grad()
         nn.functional.huber_loss(found, aims).backward()
         adam.step()
         if update % 2:
             target.load_state_dict(weights.state_dict())
 
-    named = crew.rule.named_weights(plan, crew.states[0]["weights"])
+    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
     for name, parameter in weights.named_parameters():
         np.testing.assert_allclose(named[name], parameter.detach(), rtol=2e-3, atol=1e-5)
 
 
-def module(crew: Crew, plan) -> nn.Module:
+def module(crew: Crew, agent) -> nn.Module:
     """Return the network with the weights that a crew has now."""
-    found = Net(plan.spec, plan.settings)
-    zeros = {n: np.zeros((1, 2, *p.shape), np.float32) for n, p in plan.spec.parts.items()}
-    found(tensors(zeros, plan))
-    named = crew.rule.named_weights(plan, crew.states[0]["weights"])
+    found = Net(agent.spec, agent.settings)
+    zeros = {n: np.zeros((1, 2, *p.shape), np.float32) for n, p in agent.spec.parts.items()}
+    found(tensors(zeros, agent))
+    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
     found.load_state_dict({name: torch.tensor(array) for name, array in named.items()})
     return found
 
 
-def tensors(seen, plan):
-    parts = plan.spec.parts
+def tensors(seen, agent):
+    parts = agent.spec.parts
     return {n: torch.tensor(a).float() * parts[n].scale for n, a in seen.items()}
 
 
 def drawn(crew: Crew, update: int):
     """Return the batch that was drawn for an update of the newest round."""
-    reader, plan = crew.lives[0].reader, crew.rule.plans[0]
-    numbers = crew.rule._stream.uniform(
-        (plan.number, crew.round, update), 0, plan.settings.batch_size
+    reader, agent = crew.lives[0].reader, crew.learner.agents[0]
+    numbers = crew.learner._stream.uniform(
+        (agent.number, crew.round, update), 0, agent.settings.batch_size
     )
     return reader.batch(reader.draw(numbers[0]))
 
 
 def test_buffers_are_weights_and_learn_while_fixed_and_unused_parameters_stay() -> None:
-    crew = Crew(own("ShakyNet"), [plan_of()])
-    before = crew.rule.named_weights(crew.rule.plans[0], crew.states[0]["weights"])
+    crew = Crew(own("ShakyNet"), [agent_of()])
+    before = crew.learner.named_weights(crew.learner.agents[0], crew.states[0]["weights"])
 
     crew.train(2)
 
-    after = crew.rule.named_weights(crew.rule.plans[0], crew.states[0]["weights"])
+    after = crew.learner.named_weights(crew.learner.agents[0], crew.states[0]["weights"])
     assert (after["normal.running_mean"] != before["normal.running_mean"]).all()
     assert after["normal.num_batches_tracked"] == 6
     assert (after["layers.2.weight"] != before["layers.2.weight"]).any()
@@ -216,7 +217,7 @@ def test_buffers_are_weights_and_learn_while_fixed_and_unused_parameters_stay() 
 @pytest.mark.parametrize("name", ["ShakyNet", "LinearQ", "Drawing"])
 @pytest.mark.shows("A1")
 def test_the_same_seed_gives_the_same_bits_whatever_was_drawn_before(name: str) -> None:
-    one, other, another = (Crew(own(name), [plan_of()], seed=s) for s in (1, 1, 2))
+    one, other, another = (Crew(own(name), [agent_of()], seed=s) for s in (1, 1, 2))
 
     one.train(3)
     torch.rand(5), np.random.normal(size=3), random.random()
@@ -229,18 +230,18 @@ def test_the_same_seed_gives_the_same_bits_whatever_was_drawn_before(name: str) 
 
 @pytest.mark.parametrize("name", ["ShakyNet", "Forgetful"])
 def test_a_state_by_name_comes_back_to_the_last_bit(name: str) -> None:
-    crew = Crew(own(name), [plan_of()])
+    crew = Crew(own(name), [agent_of()])
     crew.train(2)
     (state,) = crew.states
 
-    named = {key: np.array(array) for key, array in crew.rule.named(state).items()}
+    named = {key: np.array(array) for key, array in crew.learner.named(state).items()}
 
-    assert same_bits(crew.rule.unnamed(named), state)
+    assert same_bits(crew.learner.unnamed(named), state)
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ", "Softmax"])
 def test_learning_goes_on_where_actions_are_masked(name: str) -> None:
-    crew = Crew(own(name), [plan_of(spec=spec_of(masked=True))])
+    crew = Crew(own(name), [agent_of(spec=spec_of(masked=True))])
 
     (metrics,) = crew.train(2)
 
@@ -249,7 +250,7 @@ def test_learning_goes_on_where_actions_are_masked(name: str) -> None:
 
 
 def test_a_network_can_learn_from_a_prioritised_replay() -> None:
-    crew = Crew(own("Net"), [plan_of(replay={"kind": "prioritised"})])
+    crew = Crew(own("Net"), [agent_of(replay={"kind": "prioritised"})])
 
     (metrics,) = crew.train(2)
 
@@ -258,7 +259,7 @@ def test_a_network_can_learn_from_a_prioritised_replay() -> None:
 
 
 def test_a_network_that_is_stopped_by_nan_keeps_its_last_good_state() -> None:
-    crew = Crew(own("ShakyNet"), [plan_of()])
+    crew = Crew(own("ShakyNet"), [agent_of()])
     crew.train(2)
 
     (metrics,) = crew.train(1, unhappy=[0])
@@ -266,7 +267,7 @@ def test_a_network_that_is_stopped_by_nan_keeps_its_last_good_state() -> None:
     (state,) = crew.states
     assert metrics["stopped"] == 1
     assert np.isfinite(state["weights"]).all()
-    batches = crew.rule.named(state)["weights.normal.num_batches_tracked"]
+    batches = crew.learner.named(state)["weights.normal.num_batches_tracked"]
     assert batches == state["counters"][0]
 
 
@@ -278,12 +279,12 @@ def test_users_own_networks_are_never_stacked() -> None:
 
 
 def test_random_numbers_of_users_code_are_keyed_and_leave_others_alone() -> None:
-    rule = own("Drawing").rule([plan_of(0)], SEED)
+    learner = own("Drawing").learner([agent_of(0)], SEED)
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
     expected = [float(torch.rand(())), np.random.random(), random.random()]
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
 
-    first, again, neighbour = (rule.initial(plan_of(i))["weights"] for i in (0, 0, 1))
+    first, again, neighbour = (learner.initial(agent_of(i))["weights"] for i in (0, 0, 1))
 
     assert [float(torch.rand(())), np.random.random(), random.random()] == expected
     assert first.tobytes() == again.tobytes()
@@ -291,18 +292,18 @@ def test_random_numbers_of_users_code_are_keyed_and_leave_others_alone() -> None
 
 
 def test_only_what_the_state_holds_survives_a_round() -> None:
-    crew = Crew(own("Forgetful"), [plan_of(updates_per_round=3)])
+    crew = Crew(own("Forgetful"), [agent_of(updates_per_round=3)])
 
     crew.train(4)
 
-    state = crew.rule.named(crew.states[0])
+    state = crew.learner.named(crew.states[0])
     assert state["weights.most"] == 3
     assert state["weights.big"] == 2**60 + 1
     assert state["counters"].tolist() == [12, 0]
 
 
 def test_an_algorithm_waits_until_it_has_seen_enough() -> None:
-    crew = Crew(own("LinearQ"), [plan_of(replay={"warmup": 40, "capacity": 90})])
+    crew = Crew(own("LinearQ"), [agent_of(replay={"warmup": 40, "capacity": 90})])
 
     (early,) = crew.train(1)
     (late,) = crew.train(2)
@@ -313,7 +314,7 @@ def test_an_algorithm_waits_until_it_has_seen_enough() -> None:
 
 
 def test_an_algorithm_that_is_stopped_by_nan_keeps_its_last_good_state() -> None:
-    crew = Crew(own("LinearQ"), [plan_of()])
+    crew = Crew(own("LinearQ"), [agent_of()])
     crew.train(2)
     (good,) = crew.states
 
@@ -347,10 +348,10 @@ def test_values_choose_the_best_legal_action_or_any_legal_one() -> None:
 
 
 def test_whoever_has_probabilities_draws_by_them_however_long_it_has_learned() -> None:
-    settings = plan_of(epsilon={"end": 0.0, "steps": 10}).settings
+    settings = agent_of(epsilon={"end": 0.0, "steps": 10}).settings
 
-    assert own("Softmax").rule.exploration(settings, 10**6) == 1.0
-    assert own("LinearQ").rule.exploration(settings, 10**6) == 0.0
+    assert own("Softmax").learner.exploration(settings, 10**6) == 1.0
+    assert own("LinearQ").learner.exploration(settings, 10**6) == 0.0
 
 
 def test_chances_of_illegal_actions_are_shared_out_among_the_others() -> None:
@@ -398,10 +399,10 @@ def test_the_same_moment_gets_the_same_choice(name: str) -> None:
 
 
 def act(name: str) -> PolicyOutput:
-    plan, algorithm = plan_of(), own(name)
-    policy = algorithm.policy([plan], SEED)
-    policy.begin_round([algorithm.rule([plan], SEED).initial(plan)["weights"]], 1)
-    parts = plan.spec.parts.items()
+    agent, algorithm = agent_of(), own(name)
+    policy = algorithm.policy([agent], SEED)
+    policy.begin_round([algorithm.learner([agent], SEED).initial(agent)["weights"]], 1)
+    parts = agent.spec.parts.items()
     seen = {n: np.ones((WORLDS, 2, *p.shape), p.dtype) for n, p in parts}
     draws = np.linspace(0, 0.9, WORLDS * 2).reshape(1, WORLDS, 2)
     return policy.act(PolicyInput([seen], [None], draws, np.array([0.3])))
@@ -504,7 +505,7 @@ WRONG = {
 
 def act_and_learn(name: str) -> None:
     act(name)
-    Crew(own(name), [plan_of()]).train(2)
+    Crew(own(name), [agent_of()]).train(2)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -518,7 +519,7 @@ def test_code_that_goes_wrong_is_named_with_agent_class_and_method(name: str) ->
 
 def test_what_code_raised_is_the_cause_of_the_error() -> None:
     with pytest.raises(AlgorithmError) as caught:
-        Crew(own("Blind"), [plan_of()])
+        Crew(own("Blind"), [agent_of()])
 
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -555,17 +556,17 @@ def test_a_file_without_a_class_says_how_to_name_one() -> None:
 
 def test_an_algorithm_of_ones_own_cannot_ask_for_priorities() -> None:
     with pytest.raises(ConfigError, match=r"agent '0'.*leave replay\.kind at uniform"):
-        Crew(own("LinearQ"), [plan_of(replay={"kind": "prioritised"})])
+        Crew(own("LinearQ"), [agent_of(replay={"kind": "prioritised"})])
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ"])
 def test_weights_of_another_shape_are_refused_by_name(name: str) -> None:
-    rule, plan = own(name).rule, plan_of()
-    named = rule.named_weights(plan, rule([plan], SEED).initial(plan)["weights"])
-    other = plan_of(spec=spec_of(actions=7))
+    learner, agent = own(name).learner, agent_of()
+    named = learner.named_weights(agent, learner([agent], SEED).initial(agent)["weights"])
+    other = agent_of(spec=spec_of(actions=7))
 
     with pytest.raises(ConfigError, match=r"(layers\.2\.weight|table)'.*expected"):
-        rule.flat_weights(other, named)
+        learner.flat_weights(other, named)
 
 
 # Whole runs.

@@ -25,7 +25,7 @@ from rookery.algorithms.ppo import PPO
 from rookery.algorithms.ppo_acting import PpoNetwork
 from rookery.rng import Purpose, Stream
 from rookery.specs import Part
-from tests.algorithms.conftest import WORLDS, Crew, plan_of, same_bits, spec_of
+from tests.algorithms.conftest import WORLDS, Crew, agent_of, same_bits, spec_of
 
 LAYERS = [Linear("first", 13, 50), Linear("second", 50, 3, noisy=True)]
 STREAM = Stream(0, Purpose.INITIAL)
@@ -132,11 +132,11 @@ def test_looking_at_padding_changes_nothing():
 def test_padding_stays_zero_through_many_updates(algorithm, width):
     network = {"width": width, "depth": 2, "quantiles": 3}
     chosen = {"network": network, "iqn": {"noisy": True}, "updates_per_round": 20}
-    crew = Crew(algorithm, [plan_of(i, **chosen) for i in range(2)])
+    crew = Crew(algorithm, [agent_of(i, **chosen) for i in range(2)])
 
     crew.train(rounds=5)
 
-    parameters = crew.rule.network.parameters
+    parameters = crew.learner.network.parameters
     for state in crew.states:
         assert state["counters"][0] > 15
         for name in ("weights", "target", "means", "squares"):
@@ -159,9 +159,9 @@ def test_a_layer_is_a_product_and_a_bias_for_each_agent():
 @pytest.mark.parametrize("dueling", [True, False])
 @pytest.mark.parametrize("noisy", [True, False])
 def test_parts_of_iqn_that_are_off_have_no_parameters(dueling, noisy):
-    plan = plan_of(spec=spec_of(actions=5), iqn={"dueling": dueling, "noisy": noisy})
+    agent = agent_of(spec=spec_of(actions=5), iqn={"dueling": dueling, "noisy": noisy})
 
-    shapes = IqnNetwork(plan).parameters.shapes
+    shapes = IqnNetwork(agent).parameters.shapes
 
     assert shapes["values.weight"] == (16, 6 if dueling else 5)
     assert ("values.weight_noise" in shapes) == noisy
@@ -171,9 +171,9 @@ def test_parts_of_iqn_that_are_off_have_no_parameters(dueling, noisy):
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_depth_is_the_number_of_layers_that_read(depth):
-    plan = plan_of(network={"depth": depth})
+    agent = agent_of(network={"depth": depth})
 
-    for network in (IqnNetwork(plan), PpoNetwork(plan)):
+    for network in (IqnNetwork(agent), PpoNetwork(agent)):
         reading = [name for name in network.parameters.layers if name.startswith("read")]
         assert len(reading) == depth
 
@@ -185,10 +185,10 @@ GRID = {
 
 
 def test_a_convolution_is_that_of_torch():
-    plan = plan_of(
+    agent = agent_of(
         spec=spec_of(parts=GRID), frames=2, network={"channels": 16, "width": 13}
     )
-    network = IqnNetwork(plan)
+    network = IqnNetwork(agent)
     flat = network.parameters.initial(STREAM, 0)
     real = {
         name: torch.from_numpy(np.array(array))
@@ -215,14 +215,14 @@ def test_a_convolution_is_that_of_torch():
 @pytest.mark.parametrize("parts", [GRID, {"self": GRID["self"]}], ids=["grid", "no grid"])
 @pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 def test_a_network_with_channels_learns_and_keeps_its_padding_zero(algorithm, parts):
-    plan = plan_of(spec=spec_of(parts=parts), network={"channels": 16, "width": 13})
-    crew = Crew(algorithm, [plan])
+    agent = agent_of(spec=spec_of(parts=parts), network={"channels": 16, "width": 13})
+    crew = Crew(algorithm, [agent])
 
     (metrics,) = crew.train(rounds=2)
 
     assert metrics["updates"] > 0
     for name in ("weights", "target", "means", "squares"):
-        assert crew.rule.network.parameters.padding_is_zero(crew.states[0][name])
+        assert crew.learner.network.parameters.padding_is_zero(crew.states[0][name])
 
 
 def test_midpoints_lie_in_the_middle_of_equal_parts():
@@ -235,12 +235,12 @@ def test_midpoints_lie_in_the_middle_of_equal_parts():
 @pytest.mark.parametrize("narrow", ["width", "observation"])
 def test_a_network_may_be_one_number_narrow(algorithm, narrow):
     parts = {"self": Part((1,), np.dtype(np.float32))}
-    plan = (
-        plan_of(network={"width": 1})
+    agent = (
+        agent_of(network={"width": 1})
         if narrow == "width"
-        else plan_of(spec=spec_of(parts=parts), frames=1)
+        else agent_of(spec=spec_of(parts=parts), frames=1)
     )
-    crew = Crew(algorithm, [plan])
+    crew = Crew(algorithm, [agent])
 
     (metrics,) = crew.train()
 
@@ -466,12 +466,14 @@ def test_every_byte_becomes_its_part_of_one():
 
 @pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 def test_a_named_state_has_no_padding(algorithm):
-    plan = plan_of(network={"width": 13})
-    rule = algorithm.rule([plan], 0)
+    agent = agent_of(network={"width": 13})
+    learner = algorithm.learner([agent], 0)
 
-    named = rule.named(rule.initial(plan))
+    named = learner.named(learner.initial(agent))
 
-    real = sum(rows * columns for rows, columns in rule.network.parameters.shapes.values())
+    real = sum(
+        rows * columns for rows, columns in learner.network.parameters.shapes.values()
+    )
     sizes = [array.size for name, array in named.items() if name.startswith("weights.")]
     assert sum(sizes) == real
 
@@ -479,30 +481,32 @@ def test_a_named_state_has_no_padding(algorithm):
 @pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 def test_a_state_comes_back_from_its_names_to_the_last_bit(algorithm):
     chosen = {"network": {"width": 13}, "replay": {"kind": "prioritised"}}
-    crew = Crew(algorithm, [plan_of(i, **chosen) for i in range(2)])
+    crew = Crew(algorithm, [agent_of(i, **chosen) for i in range(2)])
     crew.train(rounds=2)
 
     for state in crew.states:
-        assert same_bits(crew.rule.unnamed(crew.rule.named(state)), state)
+        assert same_bits(crew.learner.unnamed(crew.learner.named(state)), state)
 
 
 @pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 def test_weights_come_back_from_their_names_to_the_last_bit(algorithm):
-    plan = plan_of(network={"width": 13})
-    flat = algorithm.rule([plan], 0).initial(plan)["weights"]
+    agent = agent_of(network={"width": 13})
+    flat = algorithm.learner([agent], 0).initial(agent)["weights"]
 
-    named = algorithm.rule.named_weights(plan, flat)
+    named = algorithm.learner.named_weights(agent, flat)
 
-    assert np.array_equal(algorithm.rule.flat_weights(plan, named), flat)
+    assert np.array_equal(algorithm.learner.flat_weights(agent, named), flat)
 
 
 @pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 def test_a_state_has_the_shapes_that_were_planned(algorithm):
     chosen = {"network": {"width": 13}, "replay": {"kind": "prioritised"}}
-    crew = Crew(algorithm, [plan_of(0, **chosen)])
+    crew = Crew(algorithm, [agent_of(0, **chosen)])
     crew.train(rounds=2)
 
-    planned = algorithm.rule.shapes(plan_of(0, **chosen), crew.lives[0].rows.slots, WORLDS)
+    planned = algorithm.learner.shapes(
+        agent_of(0, **chosen), crew.lives[0].rows.slots, WORLDS
+    )
 
     found = {name: (array.shape, array.dtype) for name, array in crew.states[0].items()}
     assert found == {

@@ -14,7 +14,7 @@ import rookery
 from rookery.errors import ConfigError, GameError
 from rookery.games.adapters.gymnasium import GymnasiumGame, open_game
 from rookery.games.conformance import checks
-from rookery.games.conformance.playback import PlayedTurn, Playback
+from rookery.games.conformance.playback import Playback, PlayedTurn
 from rookery.games.guard import GuardedGame
 from rookery.games.registry import find
 from rookery.specs import Array

@@ -13,7 +13,7 @@ from rookery.games.builtin.treasurehunt import Treasurehunt
 from rookery.games.builtin.treasurehunt_players import Forager
 from rookery.games.gridworld import GridEngine
 from rookery.games.loop import GameLoop
-from rookery.games.players import Player, RandomPlayer, Observation, pick
+from rookery.games.players import Observation, Player, RandomPlayer, pick
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
@@ -92,7 +92,9 @@ def test_random_player_finds_every_legal_action_equally_likely(legal, shares):
     player = sit(RandomPlayer, BUTTONS, worlds=1000)
     mask = None if legal is None else np.tile(legal, (1000, 1))
 
-    chosen = np.concatenate([player.act(observation(1000, mask), turn) for turn in range(10)])
+    chosen = np.concatenate(
+        [player.act(observation(1000, mask), turn) for turn in range(10)]
+    )
 
     found = np.bincount(chosen, minlength=4) / 10_000
     assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / 10_000)
