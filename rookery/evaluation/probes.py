@@ -1,7 +1,7 @@
 """Probes: a user's function that is asked about the agents while they are trained.
 
-It is called at boundaries with copies of the agents as they are then, and with a game of
-its own. Whatever it does there, training goes on as if it had not been called: nothing it is
+It is called at boundaries with copies of the agents as they are then and a game of its
+own. Whatever it does there, training goes on as if it had not been called: nothing it is
 given is used otherwise, and the random numbers it draws are its own.
 """
 
