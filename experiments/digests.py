@@ -1,12 +1,12 @@
 """The digests of a fixed set of runs, to see whether a change moves any bit.
 
-    python experiments/digests.py [--out FILE.json] [--against FILE.json]
+    python experiments/digests.py [--workers N] [--out FILE.json] [--against FILE.json]
 
-Run it before a change and after it, on one machine. It uses the command line alone, so that
-it works at any commit: `PYTHONPATH=OTHER_CHECKOUT python experiments/digests.py` measures
-another one. Between them the runs touch every algorithm, both deterministic schedules, both
-kinds of replay, recurrent, mixed, scripted, frozen and own agents, and games of others, at
-once and in turn.
+Run it before and after a change, on the same machine. It uses nothing but the command line,
+so it works at any commit: `PYTHONPATH=OTHER_CHECKOUT python experiments/digests.py` measures
+another checkout. Together the runs cover every algorithm, both deterministic schedules, both
+kinds of replay, recurrent, mixed, scripted, frozen and custom agents, and PettingZoo and
+Gymnasium games, simultaneous and turn-based.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.console import Console
 SMALL = (
     "rounds=6 turns_per_round=16 worlds=4 updates_per_round=6 batch_size=16 "
     "replay.warmup=32 replay.capacity=600 network.width=24 network.quantiles=3 "
-    "iqn.acting_quantiles=3 epsilon.steps=400 frames=3 workers=0 seed=3"
+    "iqn.acting_quantiles=3 epsilon.steps=400 frames=3 seed=3"
 )
 RUNS = {
     "iqn": "treasurehunt",
@@ -77,50 +77,52 @@ RUNS = {
 OWN = Path(__file__).with_name("own_agents.py")
 
 
-def rookery(words: list[str], folder: Path) -> str:
-    """Run a command of Rookery in a folder; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rookery", *words],
+def rookery(arguments: list[str], folder: Path) -> str:
+    """Run a Rookery command in a folder and return what it printed."""
+    process = subprocess.run(
+        [sys.executable, "-m", "rookery", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        sys.exit(f"rookery {' '.join(words)}: {done.stderr}")
-    return done.stdout
+    if process.returncode:
+        sys.exit(f"rookery {' '.join(arguments)}: {process.stderr}")
+    return process.stdout
 
 
-def digest_of(words: str, folder: Path, name: str) -> str:
+def digest_of(command: str, workers: int, folder: Path, name: str) -> str:
     """Train a run and return its digest."""
-    game, *settings = words.replace("OWN", str(OWN)).split()
-    # What a run says last counts, so its own settings come after the common ones.
-    chosen = dict(word.split("=", 1) for word in [*SMALL.split(), *settings])
-    given = [f"{key}={value}" for key, value in chosen.items()]
-    rookery(["train", game, *given, "--run", name, "--json"], folder)
-    found: str = json.loads(rookery(["digest", name, "--json", "--game", game], folder))[
-        "run"
-    ]
-    return found
+    game, *own = command.replace("OWN", str(OWN)).split()
+    # A run's own settings override the common ones.
+    settings = dict(setting.split("=", 1) for setting in [*SMALL.split(), *own])
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    overrides.append(f"workers={workers}")
+    rookery(["train", game, *overrides, "--run", name, "--json"], folder)
+    printed = rookery(["digest", name, "--json", "--game", game], folder)
+    return str(json.loads(printed)["run"])
 
 
 def main() -> None:
-    """Train all runs, and say which digests are not those of before."""
+    """Train all runs and report which digests changed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, help="JSON to write")
-    parser.add_argument("--against", type=Path, help="JSON of an earlier commit")
-    asked = parser.parse_args()
-    before = json.loads(asked.against.read_text()) if asked.against else {}
-    console, found = Console(), {}
+    parser.add_argument(
+        "--workers", type=int, default=0, help="worker processes of each run"
+    )
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--against", type=Path, help="JSON file of an earlier commit")
+    arguments = parser.parse_args()
+    before = json.loads(arguments.against.read_text()) if arguments.against else {}
+    console, digests = Console(), {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for number, (run, words) in enumerate(RUNS.items()):
-            found[run] = digest_of(words, folder, f"run-{number}")
-            verdict = "as before" if before.get(run) == found[run] else "CHANGED"
-            verdict = verdict if run in before else ""
-            console.print(f"{run:30} {found[run][:16]} {verdict}", highlight=False)
-    if asked.out:
-        asked.out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    sys.exit(any(before.get(run, digest) != digest for run, digest in found.items()))
+        for number, (run, command) in enumerate(RUNS.items()):
+            digest = digest_of(command, arguments.workers, Path(name), f"run-{number}")
+            digests[run] = digest
+            comparison = "as before" if before.get(run) == digest else "CHANGED"
+            comparison = comparison if run in before else ""
+            console.print(f"{run:30} {digest[:16]} {comparison}", highlight=False)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
+    sys.exit(any(before.get(run, digest) != digest for run, digest in digests.items()))
 
 
 if __name__ == "__main__":
