@@ -3,10 +3,10 @@
     python experiments/digests.py [--workers N] [--out FILE.json] [--against FILE.json]
 
 Run it before and after a change, on the same machine. It uses nothing but the command line,
-so it works at any commit: `PYTHONPATH=OTHER_CHECKOUT python experiments/digests.py` measures
-another checkout. Together the runs cover every algorithm, both deterministic schedules, both
-kinds of replay, recurrent, mixed, scripted, frozen and custom agents, and PettingZoo and
-Gymnasium games, simultaneous and turn-based.
+so it works at any commit: `PYTHONPATH=CHECKOUT python experiments/digests.py` measures
+another checkout. Together the runs cover every algorithm, both deterministic schedules,
+both kinds of replay, recurrent, mixed, scripted, frozen and custom agents, and PettingZoo
+and Gymnasium games, simultaneous and turn-based.
 """
 
 from __future__ import annotations
