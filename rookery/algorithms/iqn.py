@@ -125,11 +125,7 @@ class IqnLearner(QLearner):
         with torch.no_grad():
             next_obs = self.next_obs(batch)
             next_quantiles = self.network.quantiles(target, next_obs, next_taus)
-            if self.agents[0].settings.iqn.double:
-                next_means = self.means(online, next_obs)
-            else:
-                next_means = next_quantiles.mean(dim=2)
-            best = losses.masked(next_means, batch.next_legal).argmax(dim=2)
+            best = self.best_actions(online, next_quantiles, next_obs, batch.next_legal)
             repeated = best.unsqueeze(2).expand(next_quantiles.shape[:3])
             best_quantiles = losses.pick(next_quantiles, repeated)
             target_quantiles = losses.bootstrap(
@@ -152,6 +148,14 @@ class IqnLearner(QLearner):
         return PassResult(
             (loss * batch.importance).mean(dim=1), errors, quantiles.mean(dim=2)
         )
+
+    def best_actions(
+        self, online: Weights, target_quantiles: Tensor, obs: Tensor, legal: Tensor | None
+    ) -> Tensor:
+        """Return the best actions: by the online network if double, else by the target."""
+        double = self.agents[0].settings.iqn.double
+        means = self.means(online, obs) if double else target_quantiles.mean(dim=2)
+        return losses.masked(means, legal).argmax(dim=2)
 
     def _draw_taus(self, draws: PassDraws) -> tuple[Tensor, Tensor]:
         """Return random taus where transitions open, and at all their ends."""

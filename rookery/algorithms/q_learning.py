@@ -103,14 +103,18 @@ class ValueNetwork(ABC):
         """Return the values of given actions, (…), from the last layer's outputs.
 
         One product with coefficients: `action_values` and picking from it would be two
-        more operations for autograd to go back through. If `outputs` has more dimensions
-        than `actions`, the same action holds along the extra ones.
+        more operations for autograd to go back through. If `outputs` has one dimension
+        more than actions have (quantiles), the same action holds along it.
         """
-        coefficients = self._others.expand(*actions.shape, -1).clone()
-        coefficients.scatter_(-1, actions.unsqueeze(-1), self._own)
+        coefficients = self.coefficients(actions)
         if outputs.dim() > coefficients.dim():
             coefficients = coefficients.unsqueeze(-2)
         return (outputs * coefficients).sum(dim=-1)
+
+    def coefficients(self, actions: Tensor) -> Tensor:
+        """Return the coefficient of each output in the values of actions, (…, outputs)."""
+        coefficients = self._others.expand(*actions.shape, -1).clone()
+        return coefficients.scatter_(-1, actions.unsqueeze(-1), self._own)
 
 
 class EpsilonGreedyPolicy(Policy):
