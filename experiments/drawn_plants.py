@@ -69,7 +69,7 @@ def one_stream_for_a_group() -> None:
     @wraps(before)
     def init(self: ValueBasedLearner, agents: Any, *rest: Any) -> None:
         before(self, agents, *rest)
-        self._agents = np.arange(len(agents))
+        self.agent_numbers = np.arange(len(agents))
 
     ValueBasedLearner.__init__ = init  # type: ignore[method-assign]
     stacking.is_exact = _blind

@@ -1,1 +1,1 @@
-"""What a learner does with experience: stacked arithmetic, no processes, no files."""
+"""How agents act and learn: policies, learners, networks. No processes, no files."""

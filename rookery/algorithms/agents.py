@@ -1,7 +1,7 @@
-"""Who plays: every agent of a game with what it is to do, and which of them go together.
+"""The agents of a run, built from its settings, and how they are grouped.
 
-An agent *learns*, or is *frozen* (acts with weights that do not change), or is *scripted*
-(a player acts for it). Learning and frozen agents with the same stack key form a group.
+Learning and frozen agents with the same stack key form a group, which is computed as one.
+Scripted agents are in no group.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.algorithms.base import WEIGHTS, Agent, Algorithm
+from rookery.algorithms.base import WEIGHTS, Agent
 from rookery.algorithms.registry import find_algorithm
-from rookery.config.run import AgentConfig, Config
+from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
 from rookery.storage.arrays import shapes_of
@@ -34,7 +34,7 @@ FREE = {
     "start_from": True,
     "replay": {"capacity", "warmup", "exponent", "correction"},
 }
-"""Settings in which agents of one group may differ: vectors, not shapes."""
+"""Settings in which agents of one group can differ: they change numbers, not shapes."""
 
 
 def build_agents(config: Config, specs: Sequence[AgentSpec]) -> list[Agent]:
@@ -44,21 +44,15 @@ def build_agents(config: Config, specs: Sequence[AgentSpec]) -> list[Agent]:
 
 
 def _agent(config: Config, number: int, spec: AgentSpec) -> Agent:
-    chosen = config.agent(spec.id)
-    if chosen.player is not None:
-        return Agent(number, spec, chosen, player=chosen.player)
-    algorithm = find_algorithm(chosen.algorithm)
-    settings = _with_updates(chosen, config.rounds, algorithm)
-    return Agent(number, spec, settings, algorithm, learns=chosen.learning)
-
-
-def _with_updates(settings: AgentConfig, rounds: int, algorithm: Algorithm) -> AgentConfig:
-    """Return settings whose learning rate ends with the run, if nothing else was said."""
-    if settings.rate.updates is not None:
-        return settings
-    updates = max(1, rounds * algorithm.learner.updates(settings))
-    rate = settings.rate.model_copy(update={"updates": updates})
-    return settings.model_copy(update={"rate": rate})
+    settings = config.agent(spec.id)
+    if settings.player is not None:
+        return Agent(number, spec, settings, player=settings.player)
+    algorithm = find_algorithm(settings.algorithm)
+    if settings.rate.updates is None:  # then the rate's schedule ends with the run
+        updates = max(1, config.rounds * algorithm.learner.updates(settings))
+        rate = settings.rate.model_copy(update={"updates": updates})
+        settings = settings.model_copy(update={"rate": rate})
+    return Agent(number, spec, settings, algorithm, learns=settings.learning)
 
 
 def learning_ids(agents: Sequence[Agent]) -> list[str]:
@@ -67,59 +61,59 @@ def learning_ids(agents: Sequence[Agent]) -> list[str]:
 
 
 def stack_key(agent: Agent) -> tuple[object, ...]:
-    """Return what agents must have in common to be one computation."""
+    """Return what agents must have in common to be computed as one."""
     spec = agent.spec
     shape = agent.settings.model_dump_json(exclude=FREE)  # type: ignore[arg-type]
     return (tuple(spec.parts.items()), spec.num_actions, spec.masked, shape)
 
 
 def groups_of(agents: Sequence[Agent]) -> list[list[Agent]]:
-    """Return members that go together, in the order of their numbers."""
-    found: defaultdict[object, list[Agent]] = defaultdict(list)
+    """Return the agents that are computed as one, in the order of their numbers."""
+    groups: defaultdict[object, list[Agent]] = defaultdict(list)
     for agent in agents:
         if agent.algorithm is None:
             continue
-        alone = () if agent.algorithm.stackable else (agent.id,)
-        found[(*stack_key(agent), *alone)].append(agent)
-    return list(found.values())
+        separate = () if agent.algorithm.stackable else (agent.id,)
+        groups[(*stack_key(agent), *separate)].append(agent)
+    return list(groups.values())
 
 
 def check_agents(agents: Sequence[Agent], worlds: int = 1) -> None:
-    """Refuse a company in which nobody could ever learn what it is asked to."""
+    """Refuse agents that could never learn, or whose settings contradict each other."""
     problems = []
     for agent in agents:
-        settings = agent.settings
-        if agent.learns and (line := _too_small(agent, worlds)):
+        if not agent.learns:
+            continue
+        if line := _too_small(agent, worlds):
             problems.append(f"agent '{agent.id}' would never learn: {line}")
-        if agent.learns:
-            found = agent.learner.refusals(settings)
-            problems += [f"agent '{agent.id}': {line}" for line in found]
+        refusals = agent.learner.refusals(agent.settings)
+        problems += [f"agent '{agent.id}': {line}" for line in refusals]
     if problems:
         raise ConfigError(*problems)
 
 
 def _too_small(agent: Agent, worlds: int) -> str:
-    """Say why a replay never holds enough steps to start learning; '' if it may.
+    """Return why a replay can never hold enough transitions to learn from; '' if it can.
 
-    In every world the newest `n_step` rows of a window open steps that are yet to close.
+    In each world, the newest `n_step` rows of a window open transitions that have not
+    closed yet.
     """
-    settings, replay = agent.settings, agent.settings.replay
-    learner = agent.learner
+    settings, replay, learner = agent.settings, agent.settings.replay, agent.learner
     n_step, needed = learner.n_step(settings), max(replay.warmup, settings.batch_size)
-    most = max(0, -(-replay.capacity // worlds) - n_step) * worlds
-    if learner.on_policy or most >= needed:
+    usable = max(0, -(-replay.capacity // worlds) - n_step) * worlds
+    if learner.on_policy or usable >= needed:
         return ""
     enough = (-(-needed // worlds) + n_step - 1) * worlds + 1
     return (
-        f"replay.capacity is {replay.capacity}, and while an episode goes on at most "
-        f"{most} steps of it can be learned from (worlds {worlds}, n_step {n_step}), but "
-        f"learning starts at {needed} steps (replay.warmup, batch_size): raise "
-        f"replay.capacity to {enough}, or lower the others."
+        f"replay.capacity is {replay.capacity}, which holds at most {usable} closed "
+        f"transitions during an episode (worlds {worlds}, n_step {n_step}), but learning "
+        f"starts at {needed} (replay.warmup, batch_size): raise replay.capacity to "
+        f"{enough}, or lower the others."
     )
 
 
 def weight_shapes(agent: Agent) -> dict[str, Any]:
-    """Return what arrays an agent's weights are, by name and without padding."""
+    """Return shape and type of an agent's weights, by name and without padding."""
     if agent.is_scripted:
         return {}
     shape, dtype = agent.learner.shapes(agent, 1, 1)[WEIGHTS]

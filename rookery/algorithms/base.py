@@ -1,9 +1,9 @@
-"""What an algorithm is: how a group of agents acts, and how it learns.
+"""The interfaces of an algorithm: `Policy` acts, `Learner` learns, `Algorithm` is the pair.
 
-A *group* is agents with the same stack key: one computation serves them all. An algorithm
-brings a `Policy`, which the actor uses, and a `Rule`, which a learner uses. Both are built
-from plans alone, in the process that uses them; what passes between them is the arrays of
-a state. Neither knows of processes, schedules or games.
+Agents with the same stack key form a *group* and are computed as one. The actor builds a
+policy and a worker builds a learner, each for a whole group and from the agents' specs and
+settings alone; only the arrays of a state pass between them. Neither knows about processes,
+schedules or games.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from rookery.replay.buffer import ReplayReader
 from rookery.specs import AgentSpec, Array
 
 State = Mapping[str, Array]
-"""One agent's state: weights, and whatever learning needs to go on."""
+"""One agent's state: its weights, and everything else it needs to continue learning."""
 Shapes = dict[str, tuple[tuple[int, ...], Any]]
 Metrics = dict[str, float]
 
-LEAST = 1e-12
-"""The smallest chance that has a logarithm."""
 LEFT_OUT = "left_out"
-"""Of on-policy learners: steps that are too long to be learned from."""
+"""Metric of on-policy learners: transitions that are too long to be learned from."""
 STATE_COPIES = 2
-"""A state, and what taking a step needs: gradients, and Adam's numbers in between."""
-STEP_BYTES = 120
-"""What putting a step together takes at most, while it is done for a whole window."""
+"""A state, and as much again for an update: gradients and Adam's intermediate results."""
+TRANSITION_BYTES = 120
+"""Upper bound on the memory per row while transitions are put together for a window."""
 WEIGHTS = "weights"
-"""The array that acts; everything else in a state is for learning."""
+"""The array of a state that a policy acts with; all others are only for learning."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +65,18 @@ class Agent:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a player acts for it, and it has neither network nor learner."""
+        """Whether a player acts for it, so that it has neither policy nor learner."""
         return self.algorithm is None
 
     @property
     def policy(self) -> type[Policy]:
-        """How it acts; a scripted agent has none."""
+        """How it acts; a scripted agent has no policy."""
         assert self.algorithm is not None
         return self.algorithm.policy
 
     @property
     def on_policy(self) -> bool:
-        """Whether it learns from its newest round alone."""
+        """Whether it learns from the newest round only."""
         return self.learner.on_policy
 
     @property
@@ -87,7 +85,7 @@ class Agent:
         return self.learner.hidden(self.settings)
 
 
-def seen_bytes(agent: Agent) -> int:
+def observation_bytes(agent: Agent) -> int:
     """Return how much memory one observation takes, with all its frames."""
     parts = agent.spec.parts.values()
     row = sum(prod(part.shape) * part.dtype.itemsize for part in parts)
@@ -96,38 +94,53 @@ def seen_bytes(agent: Agent) -> int:
 
 @dataclass
 class PolicyInput:
-    """What a group sees at its moment to act."""
+    """What a policy gets each time its group acts."""
 
-    seen: Sequence[Mapping[str, Array]]
+    observations: Sequence[Mapping[str, Array]]
     """Per agent: part name to (worlds, frames, *shape)."""
     legal: Sequence[Array | None]
-    """Per agent: (worlds, actions) bool, or None."""
+    """Per agent: (worlds, actions) bool, or None if every action is always legal."""
     draws: Array
     """(agents, worlds, 2) random numbers in [0, 1)."""
     exploration: Array
-    """(agents,) chance of a random action."""
+    """(agents,) probability of a random action."""
     hidden: Sequence[Array] = ()
-    """Per agent: (worlds, numbers) that recurrent agents carry from turn to turn."""
+    """Per agent: (worlds, units), the hidden state of recurrent agents."""
 
 
 @dataclass
 class PolicyOutput:
-    """What a group does."""
+    """What a policy returns for its group."""
 
     actions: Array
     """(agents, worlds) int64."""
     probabilities: Array
-    """(agents, worlds): how likely each of these was."""
+    """(agents, worlds): the probability with which each action was chosen."""
     values: Array
-    """(agents, worlds): what the agent expected of it."""
+    """(agents, worlds): the return the agent expects; 0 if it does not estimate one."""
     entropies: Array
-    """(agents, worlds): how undecided it was, in nats."""
+    """(agents, worlds): the entropy of the choice, in nats."""
     hidden: Array | None = None
-    """(agents, worlds, numbers): what recurrent agents carry on to the next turn."""
+    """(agents, worlds, units): the next hidden state of recurrent agents."""
 
 
 class Policy(ABC):
-    """How a group acts."""
+    """How a group acts. Subclass it to define how an algorithm chooses actions.
+
+    The actor builds one instance per group. It calls `begin_round` once per round with the
+    weights to act with, then `act` every time the group's agents act. All randomness comes
+    from `PolicyInput.draws`, so that the same input gives the same actions; a policy keeps
+    nothing from one `act` to the next (hidden states are passed in and out). Example:
+
+        class RandomPolicy(Policy):
+            def begin_round(self, weights, number, noise=True):
+                self.count = self.agents[0].spec.num_actions
+
+            def act(self, inputs):
+                actions = (inputs.draws[..., 0] * self.count).astype(np.int64)
+                each = np.full(actions.shape, 1 / self.count)
+                return PolicyOutput(actions, each, np.zeros_like(each), -np.log(each))
+    """
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.agents, self.seed = agents, seed
@@ -136,52 +149,83 @@ class Policy(ABC):
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
-        """Take the weights to act with, one flat array per agent, for one round.
+        """Take the weights for one round; called before the round's first `act`.
 
-        Without `noise`, weights that explore by noise act as they are.
+        Args:
+            weights: the `WEIGHTS` array of each agent's state.
+            number: of the round; random numbers that last a round are keyed by it.
+            noise: whether noisy networks act with noise; False in greedy evaluation.
         """
 
     @abstractmethod
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Choose for all agents and worlds in one pass."""
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Choose actions for all agents of the group in all worlds."""
 
 
 class Learner(ABC):
-    """How a group learns."""
+    """How a group learns. Subclass it, or one of the bases below, to define an update.
+
+    - `SingleAgentLearner` (common/single_agent.py): one agent, uniform replay, any state.
+    - `StackedLearner` (common/stacked.py): networks of a whole group, with Adam.
+    - `ValueBasedLearner` (value_based.py): adds sampling from the replay, priorities and
+      a target network; override `compute_losses`. `QLearner` (q_learning.py) adds noisy
+      networks and Retrace.
+    - `PpoLearner` (ppo.py): on-policy; override `compute_advantages` or `policy_loss`.
+
+    Class methods are asked before a run starts and in every process: how large a state is,
+    how much an agent explores, how many rows it keeps. A worker builds one instance per
+    group and calls `load` once with the last states, then for every round `learn` and
+    `save`. An update must not depend on which other agents are in the group, and draws
+    random numbers only from streams keyed by agent and round. Example, DQN with its loss
+    halved:
+
+        class HalfDqnLearner(DqnLearner):
+            def compute_losses(self, batch):
+                result = super().compute_losses(batch)
+                return replace(result, loss=0.5 * result.loss)
+
+        HALF_DQN = Algorithm("half_dqn", DqnPolicy, HalfDqnLearner)
+    """
 
     on_policy: ClassVar[bool] = False
-    """Whether it learns only from the newest round."""
+    """Whether it learns from the newest round only."""
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.agents, self.seed = agents, seed
         self.beat: Callable[[], None] = lambda: None
-        """A sign of life, to be given with every update: a round may take long."""
+        """A heartbeat, to be called with every update since a round can take long."""
 
     @classmethod
     @abstractmethod
     def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
-        """Return the arrays of an agent's state, by formula."""
+        """Return shape and type of each array of an agent's state.
+
+        Args:
+            agent: whose state it is.
+            slots: turns that its rows have room for.
+            worlds: of the run.
+        """
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
-        """Return an agent's chance of a random action after so many of its own steps."""
+        """Return the probability of a random action after so many of the agent's steps."""
         return epsilon(settings.epsilon, steps)
 
     @classmethod
     def n_step(cls, settings: AgentSettings) -> int:
-        """Return after how many rows in which the agent is active a step closes."""
+        """Return after how many rows in which the agent is active a transition closes."""
         return settings.n_step
 
     @classmethod
     def updates(cls, settings: AgentSettings) -> int:
-        """Return how many updates an agent makes in a round."""
+        """Return how many updates an agent makes per round."""
         return settings.updates_per_round
 
     @classmethod
     def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
-        """Return about how much memory of its own an agent's learning takes at its peak.
+        """Estimate the peak memory an agent's learning takes in its process.
 
-        What lies in shared memory is not counted, nor what a user's own code gets.
+        Shared memory is not included, nor what a custom algorithm allocates.
 
         Args:
             agent: whose learning it is.
@@ -193,8 +237,9 @@ class Learner(ABC):
             for shape, dtype in cls.shapes(agent, 1, 1).values()
         )
         settings = agent.settings
-        steps = STEP_BYTES * cls.window_rows(settings, worlds, turns)
-        return STATE_COPIES * state + steps + 4 * settings.batch_size * seen_bytes(agent)
+        window = TRANSITION_BYTES * cls.window_rows(settings, worlds, turns)
+        batch = 4 * settings.batch_size * observation_bytes(agent)
+        return STATE_COPIES * state + window + batch
 
     @classmethod
     def window_rows(cls, settings: AgentSettings, worlds: int, turns: int) -> int:
@@ -203,37 +248,41 @@ class Learner(ABC):
 
     @abstractmethod
     def initial(self, agent: Agent) -> dict[str, Array]:
-        """Return an agent's first state."""
+        """Return an agent's initial state, drawn from the run's seed and its number."""
 
     @abstractmethod
     def load(self, states: Sequence[State]) -> None:
-        """Take the group's states, one per agent."""
+        """Take the group's states, one per agent; called once, before the first `learn`."""
 
     @abstractmethod
     def save(self) -> list[dict[str, Array]]:
-        """Return the group's states; what is returned may change with the next update."""
+        """Return the group's states; the next update may change these arrays in place."""
 
     @abstractmethod
     def learn(
         self, readers: Sequence[ReplayReader], number: int, first: int
     ) -> list[Metrics]:
-        """Make the updates of a round from what the readers have taken in.
+        """Make the updates of a round and return each agent's metrics.
 
         Args:
-            readers: one per agent.
-            number: of the round; what random numbers are keyed by.
+            readers: one per agent, with all rows of the round taken in.
+            number: of the round; random numbers are keyed by it.
             first: the first turn of the newest round of experience.
         """
 
     @classmethod
     @abstractmethod
     def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
-        """Return the weights a policy takes, from named arrays without padding."""
+        """Return the `WEIGHTS` array from what `named_weights` gave, as read from a file.
+
+        Raises:
+            ConfigError: if the arrays do not fit the agent's network.
+        """
 
     @classmethod
     @abstractmethod
     def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
-        """Return weights by name, without padding."""
+        """Return the `WEIGHTS` array as named arrays without padding, for files."""
 
     def named(self, state: State) -> dict[str, Array]:
         """Return a state's arrays without padding: for digests, checkpoints, exports."""
@@ -245,21 +294,27 @@ class Learner(ABC):
 
     @classmethod
     def hidden(cls, settings: AgentSettings) -> int:
-        """Return how many numbers an agent carries from turn to turn; 0: none."""
+        """Return the size of an agent's recurrent hidden state; 0 if it has none."""
         return 0
 
     @classmethod
     def refusals(cls, settings: AgentSettings) -> Iterator[str]:
-        """Say which of an agent's settings cannot go together, a line each."""
+        """Yield a line for each way in which an agent's settings contradict each other."""
         yield from ()
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A policy and a rule that belong together."""
+    """A policy and a learner that belong together, under the name users select them by.
+
+    To add a built-in algorithm, define an `Algorithm` at the top level of a module in
+    rookery/algorithms; `registry.algorithms` finds it there, and `algorithm=NAME` selects
+    it. Algorithms outside the package are classes named by path (`./mine.py:Mine`); see
+    docs/your-own-algorithm.md.
+    """
 
     name: str
     policy: type[Policy]
     learner: type[Learner]
     stackable: bool = True
-    """Whether agents can be one computation; a user's own never is."""
+    """Whether several agents can be one group; if not, each is a group of one."""

@@ -1,7 +1,7 @@
-"""DQN: the value of each action as one number, for a group of agents as one computation.
+"""DQN (Mnih et al., 2015), for a group of agents as one computation.
 
-Double, dueling and noisy as IQN has them, and off one by one: with all three off it is
-the plain algorithm, with a target network that follows (`target.*`).
+Double, dueling, noisy networks, Retrace and advantage learning can be switched on and off
+one by one; with all of them off it is plain DQN, with a target network (`target.*`).
 """
 
 from __future__ import annotations
@@ -14,53 +14,44 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import Columns, Place
+from rookery.algorithms.common.batches import StackedBatch
 from rookery.algorithms.common.group import Inputs
-from rookery.algorithms.nets.layers import Linear, linear, padded
-from rookery.algorithms.q_learning import (
-    EpsilonGreedyPolicy,
-    QLearner,
-    ValueNetwork,
-    Weights,
-)
-from rookery.algorithms.value_based import Losses
+from rookery.algorithms.common.stacked import PassResult
+from rookery.algorithms.nets.layers import Linear, Weights, linear, padded
+from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork
 from rookery.config.agent import AgentSettings, ValueParts
-from rookery.replay.buffer import Batch
 from rookery.specs import Array
 
 
 class DqnNetwork(ValueNetwork):
-    """Reads an observation; one more hidden layer, then the values of actions."""
+    """Encoder, one more hidden layer, action values."""
 
     @staticmethod
     def parts(settings: AgentSettings) -> ValueParts:
-        """Return which parts are switched on."""
+        """Return the settings of DQN."""
         return settings.dqn
 
     def layers_between(self, noisy: bool) -> list[Linear]:
-        """Return the hidden layer after reading."""
+        """Return the hidden layer after the encoder."""
         return [Linear("hidden", self.width, self.width, noisy)]
 
-    def numbers(self, settings: AgentSettings) -> int:
-        """Return how many numbers a pass over one row takes, with its gradients."""
-        return self.encoder.numbers + 2 * padded(self.width) + 4 * padded(self.actions + 1)
+    def floats_per_row(self, settings: AgentSettings) -> int:
+        """Return how many numbers a row takes in a forward and backward pass."""
+        heads = 2 * padded(self.width) + 4 * padded(self.actions + 1)
+        return self.encoder.floats_per_row + heads
 
-    def outputs(self, weights: Weights, inputs: Tensor) -> Tensor:
-        """Return what the last layer puts out, (agents, rows, outputs)."""
-        hidden = torch.relu_(linear(weights, "hidden", self.read(weights, inputs)))
+    def outputs(self, weights: Weights, obs: Tensor) -> Tensor:
+        """Return the last layer's outputs, (agents, rows, outputs)."""
+        hidden = torch.relu_(linear(weights, "hidden", self.encoder(weights, obs)))
         return linear(weights, "values", hidden)
 
-    def values(self, weights: Weights, inputs: Tensor) -> Tensor:
-        """Return values of all actions, (agents, rows, actions)."""
-        return self.of_actions(self.outputs(weights, inputs))
-
-    def chosen(self, weights: Weights, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Return values of one action each, (agents, rows)."""
-        return (self.outputs(weights, inputs) * self.shares(actions)).sum(dim=2)
+    def values(self, weights: Weights, obs: Tensor) -> Tensor:
+        """Return the values of all actions, (agents, rows, actions)."""
+        return self.action_values(self.outputs(weights, obs))
 
 
 class DqnPolicy(EpsilonGreedyPolicy):
-    """Acts by the value of each action."""
+    """Acts by the network's action values."""
 
     network: DqnNetwork
     network_type: ClassVar[type[DqnNetwork]] = DqnNetwork
@@ -70,23 +61,23 @@ class DqnPolicy(EpsilonGreedyPolicy):
         super().__init__(agents, seed, self.network)
         self._inputs: Inputs | None = None
 
-    def take(self, weights: dict[str, Tensor]) -> None:
-        """Take the weights of a round."""
+    def prepare(self, weights: dict[str, Tensor]) -> None:
+        """Keep the weights of a round."""
         self._weights = weights
 
-    def values(self, seen: Sequence[Mapping[str, Array]], worlds: int) -> Array:
-        """Return the values of actions."""
+    def values(self, observations: Sequence[Mapping[str, Array]], worlds: int) -> Array:
+        """Return action values, (agents, worlds, actions)."""
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.agents), worlds)
-        return self.read(self._inputs.fill(seen)).numpy()
+        return self.forward(self._inputs.fill(observations)).numpy()
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """Return the values of actions for observations, (agents, worlds, features)."""
-        return self.network.values(self._weights, inputs)
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return action values for (agents, worlds, features)."""
+        return self.network.values(self._weights, obs)
 
 
 class DqnLearner(QLearner):
-    """Learns values from drawn batches of steps."""
+    """Learns action values with the Huber loss."""
 
     network_type = DqnNetwork
 
@@ -94,41 +85,36 @@ class DqnLearner(QLearner):
         self.network = DqnNetwork(agents[0])
         super().__init__(agents, seed, self.network)
 
-    def losses(
-        self,
-        batches: Sequence[Batch | None],
-        columns: Columns,
-        importance: Tensor,
-        draws: Array,
-        place: Place,
-    ) -> Losses:
-        """Compare values of chosen actions with what followed."""
-        weights, target = self.shaken(place)
-        now = self.inputs_now(batches)
+    def compute_losses(self, batch: StackedBatch) -> PassResult:
+        """Return the Huber loss between Q(s, a) and its target."""
+        online, target = self.noisy_weights(batch.draws)
+        obs = self.obs(batch)
         with torch.no_grad():
-            follows = self.inputs_next(batches)
-            every = self.network.values(target, follows)
-            best = self._best(weights, every, follows, columns.next_legal)
-            targets = columns.returns + columns.discounts * losses.pick(every, best)
-            shares = self.shares(columns, best)
+            next_obs = self.next_obs(batch)
+            next_values = self.network.values(target, next_obs)
+            best = self.best_actions(online, next_values, next_obs, batch.next_legal)
+            next_value = losses.pick(next_values, best)
+            targets = batch.returns + batch.discounts * next_value
+            shares = self.retrace_shares(batch, best)
             if shares is not None:
                 targets = (shares * targets.view(shares.shape)).sum(dim=2)
-            if self.gap:
-                values = self.network.values(target, now)
-                short = losses.shortfalls(values, columns.actions, columns.legal)
-                targets = targets - self.gap * short
-        found = self.network.chosen(weights, now, columns.actions)
+            if self.advantage_gap:
+                target_values = self.network.values(target, obs)
+                gaps = losses.action_gaps(target_values, batch.actions, batch.legal)
+                targets = targets - self.advantage_gap * gaps
+        outputs = self.network.outputs(online, obs)
+        values = self.network.values_taken(outputs, batch.actions)
         threshold = self.agents[0].settings.dqn.threshold
-        loss, errors = losses.huber(found, targets, threshold)
-        return Losses((loss * importance).mean(dim=1), errors, found.detach())
+        loss, errors = losses.huber(values, targets, threshold)
+        return PassResult((loss * batch.importance).mean(dim=1), errors, values.detach())
 
-    def _best(
-        self, weights: Weights, every: Tensor, inputs: Tensor, legal: Tensor | None
+    def best_actions(
+        self, online: Weights, target_values: Tensor, obs: Tensor, legal: Tensor | None
     ) -> Tensor:
-        """Return the best next actions, by the network or by the target's values."""
+        """Return the best actions: by the online network if double, else by the target."""
         double = self.agents[0].settings.dqn.double
-        likes = self.network.values(weights, inputs) if double else every
-        return losses.masked(likes, legal).argmax(dim=2)
+        values = self.network.values(online, obs) if double else target_values
+        return losses.masked(values, legal).argmax(dim=2)
 
 
 DQN = Algorithm("dqn", DqnPolicy, DqnLearner)

@@ -1,14 +1,14 @@
-"""PPO: a clipped policy gradient, for a group of agents as one computation.
+"""PPO (Schulman et al., 2017), for a group of agents as one computation.
 
-It learns from the same rows in the same rounds as every other algorithm: the steps that
-close in the newest round, also if they opened before it, with the probabilities stored
-when they were taken. Values for advantages are computed once, with the state that it
-starts from.
+It learns from the same rows in the same rounds as the other algorithms: the transitions
+that close in the newest round, including those that opened before it, with the action
+probabilities stored when they were taken. Advantages are GAE, computed once per round with
+the weights it starts from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -19,233 +19,253 @@ from rookery.algorithms.base import (
     LEFT_OUT,
     Agent,
     Algorithm,
-    Learner,
     Metrics,
-    Shapes,
-    State,
-    seen_bytes,
+    Policy,
+    PolicyInput,
+    PolicyOutput,
+    observation_bytes,
 )
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.group import STOPPED, Group
-from rookery.algorithms.common.rollout import Experience, Minibatch
-from rookery.algorithms.ppo_acting import PpoNetwork, PpoPolicy
-from rookery.algorithms.value_based import Losses, RoundLog
+from rookery.algorithms.common.exploration import entropies_of, sample
+from rookery.algorithms.common.group import Inputs
+from rookery.algorithms.common.rollout import Minibatch, Rollout
+from rookery.algorithms.common.stacked import PassResult, RoundLog, StackedLearner
+from rookery.algorithms.nets.encoder import Encoder
+from rookery.algorithms.nets.layers import Linear, Parameters, Weights, linear, padded
 from rookery.config.agent import ActorCriticParts, AgentSettings
 from rookery.replay.buffer import ReplayReader
-from rookery.rng import Purpose, Stream, order
+from rookery.rng import order
 from rookery.specs import Array
 
-LEAST_TURNS = 64
-"""How far back steps may open, however short a round is."""
-FOUND_BYTES = 256
-"""What is known of a step, and what finding the one after it takes."""
+MIN_WINDOW_TURNS = 64
+"""How long a transition can be at least, however short a round is."""
+SLOT_BYTES = 256
+"""Memory of a slot of a rollout besides its observations, including its construction."""
 
 
-class PpoLearner(Learner):
-    """Goes over the steps of the newest round a few times."""
+class PpoNetwork:
+    """Encoder, action logits and a value."""
 
-    on_policy = True
+    def __init__(self, agent: Agent) -> None:
+        network, frames = agent.settings.network, agent.settings.frames
+        self.encoder = Encoder(
+            agent.spec, frames, network.width, network.depth, network.channels, torch.tanh_
+        )
+        self.features, self.actions = self.encoder.features, agent.spec.num_actions
+        self.parameters = Parameters(
+            [
+                *self.encoder.layers,
+                Linear("choose", network.width, self.actions),
+                Linear("value", network.width, 1),
+            ]
+        )
+
+    @property
+    def floats_per_row(self) -> int:
+        """How many numbers a row takes in a forward and backward pass."""
+        return self.encoder.floats_per_row + 5 * padded(self.actions) + padded(1)
+
+    def __call__(self, weights: Weights, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (agents, rows, actions) and values (agents, rows)."""
+        return self.heads(weights, self.encoder(weights, obs))
+
+    def heads(self, weights: Weights, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values from the last hidden layer."""
+        logits = linear(weights, "choose", hidden)[..., : self.actions]
+        return logits, linear(weights, "value", hidden)[..., 0]
+
+
+class PpoPolicy(Policy):
+    """Samples actions from the network's probabilities."""
+
     network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
-    judges_each_pass: ClassVar[bool] = False
-    """Whether steps are judged anew, by what was learned meanwhile, for every pass."""
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         super().__init__(agents, seed)
         self.network = self.network_type(agents[0])
-        self.group = Group(agents, self.network.parameters)
-        self.stream = Stream(seed, Purpose.LEARNER)
-        self.agent_numbers = np.array([agent.number for agent in agents])
+        self._inputs: Inputs | None = None
+
+    def begin_round(
+        self, weights: Sequence[Array], number: int, noise: bool = True
+    ) -> None:
+        """Take the weights to act with."""
+        self.weights = self.network.parameters.views(torch.from_numpy(np.stack(weights)))
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values for (agents, worlds, features)."""
+        return self.network(self.weights, obs)
+
+    @torch.no_grad()
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Sample actions; take the most likely one where exploration is 0."""
+        worlds = inputs.draws.shape[1]
+        if self._inputs is None or self._inputs.rows != worlds:
+            self._inputs = Inputs(self.network.features, len(self.agents), worlds)
+        logits, values = self.forward(self._inputs.fill(inputs.observations))
+        legal = _stack_legal(inputs.legal, logits.shape)
+        probabilities = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
+        sampled = sample(probabilities, inputs.draws[..., 0])
+        greedy = inputs.exploration[:, None] == 0
+        actions = np.where(greedy, probabilities.argmax(axis=2), sampled)
+        chosen = np.take_along_axis(probabilities, actions[..., None], axis=2)[..., 0]
+        return PolicyOutput(actions, chosen, values.numpy(), entropies_of(probabilities))
+
+
+def _stack_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tensor | None:
+    if all(mask is None for mask in legal):
+        return None
+    all_legal = np.ones(shape[1:], bool)
+    stacked = [all_legal if mask is None else mask for mask in legal]
+    return torch.from_numpy(np.stack(stacked))
+
+
+class PpoLearner(StackedLearner):
+    """Makes a few passes over the transitions of the newest round.
+
+    Subclasses can override `network_type`, `compute_advantages`, `policy_loss` and how a
+    round is split (`minibatches`).
+    """
+
+    on_policy = True
+    network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
+    advantages_each_pass: ClassVar[bool] = False
+    """Whether advantages are computed again for every pass, with the newest weights."""
+
+    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
+        self.network = self.network_type(agents[0])
+        super().__init__(agents, seed, self.network.parameters)
 
     @classmethod
-    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
-        """Return weights, moments and counters."""
-        return Group.shapes(cls.network_type(agent).parameters.size)
+    def parameters(cls, agent: Agent) -> Parameters:
+        """Return the layout of the network's parameters."""
+        return cls.network_type(agent).parameters
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
-        """Return 1: it always draws by its own probabilities."""
+        """Return 1: actions are always sampled."""
         return 1.0
 
     @classmethod
     def n_step(cls, settings: AgentSettings) -> int:
-        """Return 1: advantages look further ahead by themselves."""
+        """Return 1: advantages look further ahead."""
         return 1
 
     @classmethod
     def updates(cls, settings: AgentSettings) -> int:
-        """Return how many updates it makes in a round."""
+        """Return how many updates an agent makes per round."""
         parts = cls.parts(settings)
         return parts.passes * parts.minibatches
 
     @classmethod
     def window_rows(cls, settings: AgentSettings, worlds: int, turns: int) -> int:
-        """Return how many rows are kept: two rounds or more, since steps may be long."""
-        return max(2 * turns, LEAST_TURNS) * worlds
+        """Return how many rows are kept: two rounds or more, for long transitions."""
+        return max(2 * turns, MIN_WINDOW_TURNS) * worlds
 
     @classmethod
     def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
-        """Return about how much memory learning takes: a round, and a pass over it."""
-        network, places = cls.network_type(agent), turns * worlds
-        features, part = (
-            network.features.padded,
-            -(-places // cls.parts(agent.settings).minibatches),
-        )
-        laid = 4 * (2 * places + part) * features + places * (
-            2 * seen_bytes(agent) + FOUND_BYTES
-        )
-        # Once over all of it, which takes half as much without gradients.
-        passed = 4 * max(places // 2, part) * network.numbers
-        return super().working_bytes(agent, worlds, turns) + laid + passed
+        """Estimate the memory of an update: a rollout, and a pass over it."""
+        network, slots = cls.network_type(agent), turns * worlds
+        minibatch = -(-slots // cls.parts(agent.settings).minibatches)
+        inputs = 4 * (2 * slots + minibatch) * network.features.padded
+        rollout = slots * (2 * observation_bytes(agent) + SLOT_BYTES)
+        # Advantages take a pass over all slots, half as large without gradients.
+        passes = 4 * max(slots // 2, minibatch) * network.floats_per_row
+        return super().working_bytes(agent, worlds, turns) + inputs + rollout + passes
 
     @staticmethod
     def parts(settings: AgentSettings) -> ActorCriticParts:
-        """Return how a round is gone over."""
+        """Return the algorithm's settings, `settings.ppo` or `settings.vtrace`."""
         return settings.ppo
-
-    @classmethod
-    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
-        """Return the weights a policy takes."""
-        return cls.network_type(agent).parameters.flat(named)
-
-    @classmethod
-    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
-        """Return weights by name, without padding."""
-        return cls.network_type(agent).parameters.real(flat)
-
-    def initial(self, agent: Agent) -> dict[str, Array]:
-        """Return an agent's first state."""
-        stream = Stream(self.seed, Purpose.INITIAL)
-        return Group.initial(self.network.parameters.initial(stream, agent.number))
-
-    def load(self, states: Sequence[State]) -> None:
-        """Take the group's states."""
-        self.group.load(states)
-
-    def named(self, state: State) -> dict[str, Array]:
-        """Return a state's arrays without padding."""
-        return self.group.named(state)
-
-    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return a state from what `named` gave."""
-        return self.group.unnamed(arrays)
-
-    def save(self) -> list[dict[str, Array]]:
-        """Return the group's states."""
-        return self.group.save()
 
     def learn(
         self, readers: Sequence[ReplayReader], number: int, first: int
     ) -> list[Metrics]:
-        """Make passes × minibatches updates from the steps that closed since `first`."""
+        """Make passes × minibatches updates from transitions closed since `first`."""
         for spread, reader in zip(self.group.spreads, readers, strict=True):
             spread.take_in(reader, first)
-        steps = [np.sort(reader.closed_since(first)) for reader in readers]
+        transitions = [np.sort(reader.closed_since(first)) for reader in readers]
         log = RoundLog(len(readers))
-        ready = np.array([len(found) > 0 for found in steps]) & self.group.going
+        ready = np.array([len(each) > 0 for each in transitions]) & self.group.running
         if ready.any():
-            places = (readers[0].boundary - first) * readers[0].worlds
-            experience = self._experience(readers, steps, places)
-            for minibatch in self.minibatches(experience, readers, steps, number):
+            slots = (readers[0].boundary - first) * readers[0].worlds
+            features = self.network.features
+            rollout = Rollout(features, self.agents, readers, transitions, slots)
+            for i, spread in enumerate(self.group.spreads):
+                rollout.rewards[i] *= spread.factor
+            self.compute_advantages(rollout)
+            for minibatch in self.minibatches(rollout, number):
                 self.beat()
-                self._update(minibatch, ready, log)
+                # With no transition there is no gradient, but moments would move weights.
+                used = minibatch.weights.any(dim=1).numpy()
+                active = ready & self.group.running & used
+                result = self.compute_losses(minibatch)
+                gradients = self.group.gradients(result.loss)
+                norms = self.group.apply(gradients, result.loss, active)
+                log.add(result, norms, active & self.group.running)
         self.group.check_padding()
-        found = log.metrics(readers, self.group.counters[:, STOPPED] > 0)
-        for one, reader in zip(found, readers, strict=True):
-            one[LEFT_OUT] = reader.left_behind(reader.boundary - first)
-        return found
-
-    def _experience(
-        self, readers: Sequence[ReplayReader], steps: Sequence[Array], places: int
-    ) -> Experience:
-        """Lay out the steps of a round, judged by the state it starts from."""
-        experience = Experience.empty(self.network.features, self.agents, places)
-        for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
-            batch = reader.batch(found)
-            experience.lay(i, self.network.features, reader, found, batch)
-            experience.returns[i] *= self.group.spreads[i].factor
-        self.judge(experience, readers, steps)
-        return experience
+        per_agent = log.metrics(readers, self.group)
+        for metrics, reader in zip(per_agent, readers, strict=True):
+            metrics[LEFT_OUT] = reader.left_behind(reader.boundary - first)
+        return per_agent
 
     @torch.no_grad()
-    def judge(
-        self,
-        experience: Experience,
-        readers: Sequence[ReplayReader],
-        steps: Sequence[Array],
-    ) -> None:
-        """Give steps their advantages and value targets, by the state there is now."""
-        values, after = self.values(experience, readers, steps)
-        for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
-            gae = self.agents[i].settings.ppo.gae
-            experience.value(i, reader, found, values[i].numpy(), after[i].numpy(), gae)
-
-    def values(
-        self,
-        experience: Experience,
-        readers: Sequence[ReplayReader],
-        steps: Sequence[Array],
-    ) -> tuple[Tensor, Tensor]:
-        """Return values where steps opened and where they closed, (agents, places)."""
-        weights = self.group.weights
-        _, values = self.network(weights, torch.from_numpy(experience.inputs))
-        _, after = self.network(weights, torch.from_numpy(experience.next_inputs))
-        return values, after
-
-    def minibatches(
-        self,
-        experience: Experience,
-        readers: Sequence[ReplayReader],
-        steps: Sequence[Array],
-        number: int,
-    ) -> Iterator[Minibatch]:
-        """Share out the steps of a round by chance, a few times over."""
-        settings = self.parts(self.agents[0].settings)
-        places = experience.actions.shape[1]
-        size = -(-places // settings.minibatches)
-        for one in range(settings.passes):
-            if one and self.judges_each_pass:
-                self.judge(experience, readers, steps)
-            drawn = self.stream.bits((self.agent_numbers, number, one), 0, places)
-            shuffled = np.pad(
-                order(drawn), ((0, 0), (0, size * settings.minibatches - places))
+    def compute_advantages(self, rollout: Rollout) -> None:
+        """Fill in advantages and returns, with the current weights."""
+        values, next_values = self.values(rollout)
+        for i, agent in enumerate(self.agents):
+            rollout.estimate_advantages(
+                i, values[i].numpy(), next_values[i].numpy(), agent.settings.ppo.gae
             )
-            for part in range(settings.minibatches):
-                chosen = shuffled[:, part * size : (part + 1) * size]
-                spare = np.arange(part * size, part * size + size) >= places
-                yield experience.part(chosen, spare)
 
-    def _update(self, minibatch: Minibatch, ready: Array, log: RoundLog) -> None:
-        # Without a step there is nothing to learn: moments would move weights.
-        used = minibatch.weights.any(dim=1).numpy()
-        active = ready & self.group.going & used
-        found = self._losses(minibatch)
-        norms = self.group.apply(self.group.gradients(found.loss), found.loss, active)
-        log.add(found, norms, active & self.group.going)
+    def values(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Return values where transitions open and where they close, (agents, slots)."""
+        weights = self.group.weights
+        _, values = self.network(weights, torch.from_numpy(rollout.inputs))
+        _, next_values = self.network(weights, torch.from_numpy(rollout.next_inputs))
+        return values, next_values
 
-    def outputs(self, part: Minibatch) -> tuple[Tensor, Tensor]:
-        """Return logits and values of a minibatch."""
-        return self.network(self.group.weights, part.inputs)
-
-    def policy_loss(self, logs: Tensor, part: Minibatch) -> Tensor:
-        """Return the loss of each step from the logarithms of what was done, now."""
-        ratio = (logs - part.old_logs).exp()
-        return losses.clipped_ratio(
-            ratio, part.advantages, self.agents[0].settings.ppo.clip
-        )
-
-    def _losses(self, part: Minibatch) -> Losses:
+    def minibatches(self, rollout: Rollout, number: int) -> Iterator[Minibatch]:
+        """Split the slots of a rollout at random, once per pass."""
         settings = self.parts(self.agents[0].settings)
-        logits, values = self.outputs(part)
-        logs = torch.log_softmax(losses.masked(logits, part.legal), dim=2)
-        share = part.weights / part.weights.sum(dim=1, keepdim=True).clamp(min=1.0)
-        policy = self.policy_loss(losses.pick(logs, part.actions), part)
-        probabilities = torch.where(logs > losses.FAR_BELOW / 2, logs.exp() * logs, 0.0)
-        bonus = settings.entropy * probabilities.sum(dim=2)
-        errors = part.targets - values
-        each = policy + bonus + settings.value * errors.square()
-        used = share * share.shape[1]  # unused places count for nothing in means
-        return Losses(
-            (each * share).sum(dim=1),
+        slots = rollout.actions.shape[1]
+        size = -(-slots // settings.minibatches)
+        for k in range(settings.passes):
+            if k and self.advantages_each_pass:
+                self.compute_advantages(rollout)
+            draws = self.stream.bits((self.agent_numbers, number, k), 0, slots)
+            shuffled = np.pad(
+                order(draws), ((0, 0), (0, size * settings.minibatches - slots))
+            )
+            for start in range(0, size * settings.minibatches, size):
+                unused = np.arange(start, start + size) >= slots
+                yield rollout.minibatch(shuffled[:, start : start + size], unused)
+
+    def outputs(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Return logits and values of a minibatch."""
+        return self.network(self.group.weights, minibatch.inputs)
+
+    def policy_loss(self, log_probs: Tensor, minibatch: Minibatch) -> Tensor:
+        """Return the policy loss of each transition, from log π(a | s) now."""
+        ratio = (log_probs - minibatch.old_log_probs).exp()
+        clip = self.agents[0].settings.ppo.clip
+        return losses.clipped_ratio(ratio, minibatch.advantages, clip)
+
+    def compute_losses(self, minibatch: Minibatch) -> PassResult:
+        """Return policy loss, entropy bonus and value loss, averaged over transitions."""
+        settings = self.parts(self.agents[0].settings)
+        logits, values = self.outputs(minibatch)
+        log_probs = torch.log_softmax(losses.masked(logits, minibatch.legal), dim=2)
+        weights = minibatch.weights
+        share = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
+        policy_loss = self.policy_loss(losses.pick(log_probs, minibatch.actions), minibatch)
+        legal = log_probs > losses.FAR_BELOW / 2
+        entropy_loss = torch.where(legal, log_probs.exp() * log_probs, 0.0).sum(dim=2)
+        errors = minibatch.returns - values
+        value_loss = errors.square()
+        loss = policy_loss + settings.entropy * entropy_loss + settings.value * value_loss
+        used = share * share.shape[1]  # so that unused slots do not count in means
+        return PassResult(
+            (loss * share).sum(dim=1),
             errors.detach().abs() * used,
             values.detach() * used,
         )

@@ -1,8 +1,8 @@
-"""What learners of values share: a network, acting by the best value, noise, batches.
+"""What DQN and IQN share: networks of action values, acting by them, noise, Retrace.
 
-Values come from one last layer, split into a state's and an action's if it is dueling;
-the layers after reading may be noisy. What a value is (a number, or quantiles of the
-return) and how it is compared with what followed is the algorithm's own.
+The last layer gives action values, or with `dueling` a state value and advantages. The
+layers after the encoder can be noisy. Whether a value is a number or quantiles of the
+return, and its loss, is up to the algorithm.
 """
 
 from __future__ import annotations
@@ -17,24 +17,34 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import Columns, Given, Place, Places
-from rookery.algorithms.common.exploration import explore, temperatures_of
+from rookery.algorithms.common.batches import PassDraws, PassKeys, StackedBatch
+from rookery.algorithms.common.exploration import act_by_values, temperatures_of
 from rookery.algorithms.common.group import Inputs, noise_for
-from rookery.algorithms.common.retrace import PathColumns, lay_out_paths, paths_of
+from rookery.algorithms.common.retrace import (
+    StackedPaths,
+    paths_of,
+    retrace_shares,
+    stack_paths,
+)
 from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.nets.encoder import Encoder
-from rookery.algorithms.nets.layers import Linear, Noise, Parameters, padded, shaken
+from rookery.algorithms.nets.layers import (
+    Linear,
+    Noise,
+    Parameters,
+    Weights,
+    add_noise,
+    padded,
+)
 from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.config.agent import AgentSettings, ValueParts
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
-Weights = Mapping[str, Tensor]
-
 
 class ValueNetwork(ABC):
-    """The layers of one kind of agent, for any number of them."""
+    """The layers of a group's networks: encoder, layers in between, action values."""
 
     def __init__(self, agent: Agent) -> None:
         settings, parts = agent.settings, self.parts(agent.settings)
@@ -54,7 +64,7 @@ class ValueNetwork(ABC):
         last = Linear("values", self.width, outputs, parts.noisy)
         between = self.layers_between(parts.noisy)
         self.parameters = Parameters([*self.encoder.layers, *between, last])
-        # What outputs count for in the value of an action: its own output, and the others.
+        # The coefficients of the outputs in an action's value: its own output's, the rest.
         own, others = np.ones(1, np.float32), np.zeros(padded(outputs), np.float32)
         if self.dueling:
             own -= np.float32(1.0 / self.actions)
@@ -65,87 +75,91 @@ class ValueNetwork(ABC):
     @staticmethod
     @abstractmethod
     def parts(settings: AgentSettings) -> ValueParts:
-        """Return which parts are switched on."""
+        """Return the algorithm's settings, `settings.dqn` or `settings.iqn`."""
 
     @abstractmethod
     def layers_between(self, noisy: bool) -> list[Linear]:
-        """Return the layers between reading and the last."""
+        """Return the layers between the encoder and the last layer."""
 
     @abstractmethod
-    def numbers(self, settings: AgentSettings) -> int:
-        """Return how many numbers a pass over one row takes, with its gradients."""
+    def floats_per_row(self, settings: AgentSettings) -> int:
+        """Return how many numbers a row takes in a forward and backward pass."""
 
     @property
     def noisy_layers(self) -> dict[str, tuple[int, int]]:
-        """Noisy layer name to its real inputs and outputs."""
+        """Noisy layer name to its inputs and outputs, without padding."""
         layers = self.parameters.layers.values()
         return {
             layer.name: (layer.inputs, layer.outputs) for layer in layers if layer.noisy
         }
 
-    def read(self, weights: Weights, inputs: Tensor) -> Tensor:
-        """Return (agents, rows, width) for observations (agents, rows, features)."""
-        return self.encoder(weights, inputs)
-
-    def of_actions(self, outputs: Tensor) -> Tensor:
-        """Return (…, actions) from what the last layer puts out."""
+    def action_values(self, outputs: Tensor) -> Tensor:
+        """Return action values, (…, actions), from the last layer's outputs."""
         if self.dueling:
             return losses.dueling(outputs, self.actions)
         return outputs[..., : self.actions]
 
-    def shares(self, actions: Tensor) -> Tensor:
-        """Return what each output counts for in the values of actions, (…, outputs).
+    def values_taken(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Return the values of given actions, (…), from the last layer's outputs.
 
-        Their product and sum is what picking from `of_actions` gives, in two steps that
-        autograd has to take back.
+        One product with coefficients: `action_values` and picking from it would be two
+        more operations for autograd to go back through. If `outputs` has one dimension
+        more than actions have (quantiles), the same action holds along it.
         """
-        shares = self._others.expand(*actions.shape, -1).clone()
-        return shares.scatter_(-1, actions.unsqueeze(-1), self._own)
+        coefficients = self.coefficients(actions)
+        if outputs.dim() > coefficients.dim():
+            coefficients = coefficients.unsqueeze(-2)
+        return (outputs * coefficients).sum(dim=-1)
+
+    def coefficients(self, actions: Tensor) -> Tensor:
+        """Return the coefficient of each output in the values of actions, (…, outputs)."""
+        coefficients = self._others.expand(*actions.shape, -1).clone()
+        return coefficients.scatter_(-1, actions.unsqueeze(-1), self._own)
 
 
 class EpsilonGreedyPolicy(Policy):
-    """Acts by the highest value, or by chance any legal action."""
+    """Takes the action with the highest value, or explores."""
 
     network: ValueNetwork
 
     def __init__(self, agents: Sequence[Agent], seed: int, network: ValueNetwork) -> None:
         super().__init__(agents, seed)
         self._noise = Stream(seed, Purpose.NOISE)
-        self._agents = np.array([agent.number for agent in agents])
+        self._agent_numbers = np.array([agent.number for agent in agents])
         self._stacked = np.zeros((len(agents), network.parameters.size), np.float32)
 
     @torch.no_grad()
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
-        """Take weights; do once what all its turns share."""
+        """Take the weights; noise is drawn once per round."""
         np.stack(weights, out=self._stacked)
         views = self.network.parameters.views(torch.from_numpy(self._stacked))
         layers = self.network.noisy_layers if noise else {}
-        drawn = noise_for(layers, self._noise, (self._agents, number), 0)
-        self.take(shaken(views, drawn))
+        drawn = noise_for(layers, self._noise, (self._agent_numbers, number), 0)
+        self.prepare(add_noise(views, drawn))
 
     @abstractmethod
-    def take(self, weights: dict[str, Tensor]) -> None:
-        """Take the weights of a round, already shaken."""
+    def prepare(self, weights: dict[str, Tensor]) -> None:
+        """Prepare to act for a round with these weights, noise included."""
 
     @abstractmethod
-    def values(self, seen: Sequence[Mapping[str, Array]], worlds: int) -> Array:
-        """Return the values of actions, (agents, worlds, actions)."""
+    def values(self, observations: Sequence[Mapping[str, Array]], worlds: int) -> Array:
+        """Return action values, (agents, worlds, actions)."""
 
     @torch.no_grad()
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Choose the best action, or by chance a random one."""
-        worlds = moment.draws.shape[1]
-        values = self.values(moment.seen, worlds)
-        temperatures = temperatures_of(self.agents, moment.exploration)
-        done = explore(values, moment, temperatures)
-        expected = values[np.arange(len(values))[:, None], np.arange(worlds), done.actions]
-        return PolicyOutput(done.actions, done.probabilities, expected, done.entropies)
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Take the best actions, or explore."""
+        values = self.values(inputs.observations, inputs.draws.shape[1])
+        temperatures = temperatures_of(self.agents, inputs.exploration)
+        return act_by_values(values, inputs, temperatures)
 
 
 class QLearner(ValueBasedLearner):
-    """Learns values of actions with a network, a target network, and noise in both."""
+    """Learns action values with an online and a target network, both possibly noisy.
+
+    Subclasses set `network_type` and define `compute_losses`.
+    """
 
     network_type: ClassVar[type[ValueNetwork]]
 
@@ -154,102 +168,117 @@ class QLearner(ValueBasedLearner):
     ) -> None:
         super().__init__(agents, seed, network.parameters, draws)
         self._noisy_layers = network.noisy_layers
-        self._noise = Stream(seed, Purpose.LEARNER_NOISE)
-        self._noises: dict[int, list[dict[str, Noise]]] = {}
+        self._noise_stream = Stream(seed, Purpose.LEARNER_NOISE)
+        self._noise: dict[int, list[dict[str, Noise]]] = {}
+        """Noise of the online and the target network, by pass."""
         settings = agents[0].settings
         self._retrace = network.parts(settings).retrace
-        self.gap = network.parts(settings).gap
+        self.advantage_gap = network.parts(settings).gap
         self.ends = self.ends_of(settings)
-        self._now, self._next = (
+        self._obs, self._next_obs = (
             Inputs(network.features, len(agents), self.batch_size * ends)
             for ends in (1, self.ends)
         )
 
     @classmethod
     def parameters(cls, agent: Agent) -> Parameters:
-        """Return where an agent's parameters lie."""
+        """Return the layout of the network's parameters."""
         return cls.network_type(agent).parameters
 
     @classmethod
     def exploration(cls, settings: AgentSettings, steps: int) -> float:
-        """Return the chance of a random action; noise in the weights explores by itself."""
+        """Return the probability of a random action; 0 for noisy networks."""
         if cls.network_type.parts(settings).noisy:
             return 0.0
         return epsilon(settings.epsilon, steps)
 
     @classmethod
     def working_bytes(cls, agent: Agent, worlds: int, turns: int) -> int:
-        """Return about how much memory learning takes: a batch, and where it led."""
+        """Estimate the memory of an update: state, window, and passes over a batch."""
         network = cls.network_type(agent)
-        numbers = network.features.padded + network.numbers(agent.settings)
-        rows = cls.rows_at_once(agent.settings)
-        return super().working_bytes(agent, worlds, turns) + 4 * rows * numbers
+        floats = network.features.padded + network.floats_per_row(agent.settings)
+        rows = cls.rows_per_pass(agent.settings)
+        return super().working_bytes(agent, worlds, turns) + 4 * rows * floats
 
     @classmethod
-    def rows_at_once(cls, settings: AgentSettings) -> int:
-        """Return how many rows an update looks at, of one agent."""
+    def rows_per_pass(cls, settings: AgentSettings) -> int:
+        """Return how many rows of one agent a pass goes through."""
         return settings.batch_size * (1 + cls.ends_of(settings))
 
     @classmethod
     def n_step(cls, settings: AgentSettings) -> int:
-        """Return after how many rows a step closes; Retrace looks at every row between."""
+        """Return the length of a transition: 1 with Retrace, which reads every row."""
         off = cls.network_type.parts(settings).retrace is None
         return settings.n_step if off else 1
 
     @classmethod
     def ends_of(cls, settings: AgentSettings) -> int:
-        """Return how many rows a step is compared with: one, or a path by Retrace."""
+        """Return how many rows a target bootstraps from: 1, or `n_step` with Retrace."""
         return settings.n_step // cls.n_step(settings)
 
-    def read(self, i: int, reader: ReplayReader, steps: Array) -> Batch:
-        """Return drawn steps of one agent, or the paths that begin with them."""
+    def read(self, i: int, reader: ReplayReader, transitions: Array) -> Batch:
+        """Return sampled transitions or, with Retrace, the paths that begin with them."""
         if self._retrace is None:
-            return super().read(i, reader, steps)
-        return paths_of(reader, steps, self.ends)
+            return super().read(i, reader, transitions)
+        return paths_of(reader, transitions, self.ends)
 
-    def lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
-        """Return what passes are given; paths with all their ends."""
+    def stack(
+        self, batches: Sequence[Batch | None], passes: Sequence[PassDraws]
+    ) -> list[StackedBatch]:
+        """Return one stacked batch per pass."""
         if self._retrace is None:
-            return super().lay_out(batches, passes)
+            return super().stack(batches, passes)
         factors = [spread.factor for spread in self.group.spreads]
-        return lay_out_paths(batches, passes, self.agents[0], factors)
+        return stack_paths(batches, passes, self.agents[0], factors)
 
-    def shares(self, columns: Columns, best: Tensor) -> Tensor | None:
-        """Return what ends count for, (agents, batch, ends); None if there is but one.
+    def retrace_shares(self, batch: StackedBatch, best: Tensor) -> Tensor | None:
+        """Return the weight of each end in a target, (agents, batch, ends).
 
-        `best` are the best actions at all ends, (agents, batch × ends).
+        `best` are the best actions at all ends, (agents, batch × ends). Without Retrace
+        there is one end, and None is returned.
         """
         if self._retrace is None:
             return None
-        assert isinstance(columns, PathColumns)
-        agrees = columns.goes_on & (best.view(columns.taken.shape) == columns.taken)
-        return losses.retrace_shares(agrees, self._retrace)
+        assert isinstance(batch, StackedPaths)
+        agrees = batch.continues & (best.view(batch.taken.shape) == batch.taken)
+        return retrace_shares(agrees, self._retrace)
 
-    def inputs_now(self, batches: Sequence[Batch | None]) -> Tensor:
-        """Return what was seen where steps opened, (agents, batch, features)."""
-        return self._now.fill([batch.seen if batch else None for batch in batches])
+    def obs(self, batch: StackedBatch) -> Tensor:
+        """Return observations where transitions open, (agents, batch, features)."""
+        return self._obs.fill([each.seen if each else None for each in batch.per_agent])
 
-    def inputs_next(self, batches: Sequence[Batch | None]) -> Tensor:
-        """Return what was seen where steps closed, (agents, batch × ends, features)."""
-        return self._next.fill([batch.next_seen if batch else None for batch in batches])
+    def next_obs(self, batch: StackedBatch) -> Tensor:
+        """Return observations where they close, (agents, batch × ends, features)."""
+        return self._next_obs.fill(
+            [each.next_seen if each else None for each in batch.per_agent]
+        )
 
-    def draw_ahead(self, passes: range, places: Places) -> None:
-        """Draw noise: of each pass for the weights, and for the target."""
+    def draw_ahead(self, passes: range, keys: PassKeys) -> None:
+        """Draw the noise of several passes: for the online and for the target network."""
         layers, count = self._noisy_layers, len(self.agents)
         if not layers:
             return
-        drawn = [noise_for(layers, self._noise, places, i * len(layers)) for i in (0, 1)]
-        self._noises = {
-            one: [
-                {name: noise.part(k * count, (k + 1) * count) for name, noise in of.items()}
-                for of in drawn
+        pair = [
+            noise_for(layers, self._noise_stream, keys, i * len(layers)) for i in (0, 1)
+        ]
+        self._noise = {
+            number: [
+                {
+                    name: each.part(k * count, (k + 1) * count)
+                    for name, each in noise.items()
+                }
+                for noise in pair
             ]
-            for k, one in enumerate(passes)
+            for k, number in enumerate(passes)
         }
 
-    def shaken(self, place: Place) -> tuple[Weights, Weights]:
-        """Return weights and target, each with noise of its own if they are noisy."""
+    def noisy_weights(self, draws: PassDraws) -> tuple[Weights, Weights]:
+        """Return online and target weights, each with its own noise if they are noisy."""
         if not self._noisy_layers:
             return self.group.weights, self.group.target
-        noise, other = self._noises[place[2]]
-        return shaken(self.group.weights, noise), shaken(self.group.target, other)
+        _, _, number = draws.key
+        online_noise, target_noise = self._noise[number]
+        return (
+            add_noise(self.group.weights, online_noise),
+            add_noise(self.group.target, target_noise),
+        )

@@ -1,8 +1,8 @@
-"""Recurrent DQN: values that also depend on what an agent carries from turn to turn.
+"""Recurrent DQN: DQN with a GRU, trained as R2D2 is (Kapturowski et al., 2019).
 
-A batch is sequences of rows. Each starts with the hidden state the agent really had, goes
-through the network and the target row by row, and is learned from where that hidden state
-is fresh. Steps, returns, target, exploration and priorities are those of DQN.
+A batch is sequences of rows. Each starts with the hidden state the agent had when it acted,
+is unrolled through the online and the target network, and is learned from after a burn-in
+that refreshes the hidden state. Transitions, targets, exploration and priorities are DQN's.
 """
 
 from __future__ import annotations
@@ -16,93 +16,91 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent, Algorithm, Metrics, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import Columns, Given, Place
+from rookery.algorithms.common.batches import PassDraws, StackedBatch
 from rookery.algorithms.common.group import Inputs
+from rookery.algorithms.common.stacked import PassResult
 from rookery.algorithms.dqn import DqnNetwork, DqnPolicy
 from rookery.algorithms.nets.gru import Gru
-from rookery.algorithms.nets.layers import Linear, linear
-from rookery.algorithms.q_learning import QLearner, Weights
-from rookery.algorithms.value_based import Losses
+from rookery.algorithms.nets.layers import Linear, Weights, linear
+from rookery.algorithms.q_learning import QLearner
 from rookery.config.agent import AgentSettings
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.replay.sequences import Sequences, Timeline
 from rookery.specs import Array
 
-LARGEST = 0.9
-"""How much the largest error of a sequence counts in its priority; the mean the rest."""
+MAX_ERROR_SHARE = 0.9
+"""R2D2's η: the weight of the largest error in a sequence's priority, against the mean."""
 
 
 class RecurrentDqnNetwork(DqnNetwork):
-    """Reads an observation; carries something on; one more layer, and values."""
+    """Encoder, GRU, one more hidden layer, action values."""
 
     def __init__(self, agent: Agent) -> None:
         self.gru = Gru(agent.settings.network.width, agent.settings.recurrent.width)
         super().__init__(agent)
 
     def layers_between(self, noisy: bool) -> list[Linear]:
-        """Return what carries on, and the hidden layer after it."""
+        """Return the GRU's layers, and the hidden layer after it."""
         return [*self.gru.layers, Linear("hidden", self.gru.width, self.width, noisy)]
 
-    def numbers(self, settings: AgentSettings) -> int:
-        """Return how many numbers a pass over one row takes, with its gradients."""
-        return super().numbers(settings) + self.gru.numbers
+    def floats_per_row(self, settings: AgentSettings) -> int:
+        """Return how many numbers a row takes in a forward and backward pass."""
+        return super().floats_per_row(settings) + self.gru.floats_per_row
 
-    def step(
-        self, weights: Weights, inputs: Tensor, hidden: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return values (agents, rows, actions), and what is carried on."""
-        carried = self.gru.step(weights, self.read(weights, inputs), hidden)
-        return self._values(weights, carried), carried
+    def step(self, weights: Weights, obs: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return action values, (agents, rows, actions), and the next hidden state."""
+        hidden = self.gru.step(weights, self.encoder(weights, obs), hidden)
+        return self._head(weights, hidden), hidden
 
-    def unroll(
-        self, weights: Weights, inputs: Tensor, hidden: Tensor, keep: Tensor
-    ) -> Tensor:
-        """Return values of all rows of sequences, (agents, sequences, rows, actions).
+    def unroll(self, weights: Weights, obs: Tensor, hidden: Tensor, keep: Tensor) -> Tensor:
+        """Return action values of sequences, (agents, sequences, rows, actions).
 
-        `inputs` are (agents, sequences × rows, features); `keep` is 0 in rows that start
-        an episode.
+        `obs` is (agents, sequences × rows, features); `keep` is 0 in rows that start an
+        episode.
         """
-        seen = self.read(weights, inputs)
-        seen = seen.view(*keep.shape, seen.shape[2])
-        carried = self.gru.unroll(weights, seen, hidden, keep)
-        values = self._values(weights, carried.flatten(1, 2))
-        return values.view(*keep.shape, self.actions)
+        encoded = self.encoder(weights, obs)
+        encoded = encoded.view(*keep.shape, encoded.shape[2])
+        states = self.gru.unroll(weights, encoded, hidden, keep)
+        return self._head(weights, states.flatten(1, 2)).view(*keep.shape, self.actions)
 
-    def _values(self, weights: Weights, carried: Tensor) -> Tensor:
-        hidden = torch.relu_(linear(weights, "hidden", carried))
-        return self.of_actions(linear(weights, "values", hidden))
+    def _head(self, weights: Weights, state: Tensor) -> Tensor:
+        hidden = torch.relu_(linear(weights, "hidden", state))
+        return self.action_values(linear(weights, "values", hidden))
 
 
 class RecurrentDqnPolicy(DqnPolicy):
-    """Acts by the value of each action, and carries something on."""
+    """Acts by action values that depend on a hidden state."""
 
     network: RecurrentDqnNetwork
     network_type = RecurrentDqnNetwork
 
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Choose the best action, or by chance a random one."""
-        self._hidden = torch.from_numpy(np.stack(moment.hidden))
-        return replace(super().act(moment), hidden=self._hidden.numpy())
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Take the best actions, or explore; return the next hidden states too."""
+        self._hidden = torch.from_numpy(np.stack(inputs.hidden))
+        return replace(super().act(inputs), hidden=self._hidden.numpy())
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """Return the values of actions; what is carried changes."""
-        values, self._hidden = self.network.step(self._weights, inputs, self._hidden)
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return action values for (agents, worlds, features); `_hidden` advances."""
+        values, self._hidden = self.network.step(self._weights, obs, self._hidden)
         return values
 
 
 @dataclass
-class SequenceColumns(Columns):
-    """The sequences of all agents, side by side: (agents, sequences, rows, …)."""
+class StackedSequences(StackedBatch):
+    """The sequences of a group; tensors are (agents, sequences, rows, …)."""
 
     hidden: Tensor
-    """(agents, sequences, numbers)."""
+    """(agents, sequences, units): the hidden state before the first row."""
     keep: Tensor
+    """0 in rows that start an episode, else 1."""
     closes: Tensor
+    """The row of the sequence in which a row's transition closes."""
     trained: Tensor
+    """1 in rows that are learned from, else 0."""
 
 
 class RecurrentDqnLearner(QLearner):
-    """Learns values from drawn sequences of rows."""
+    """Learns action values from sampled sequences of rows."""
 
     network_type = RecurrentDqnNetwork
 
@@ -111,35 +109,35 @@ class RecurrentDqnLearner(QLearner):
         super().__init__(agents, seed, self.network)
         self._length = agents[0].settings.recurrent.sequence
         self._burn_in = agents[0].settings.recurrent.burn_in
-        self._at_once = max(1, self._at_once // self._length)
+        self._updates_ahead = max(1, self._updates_ahead // self._length)
         rows = self.batch_size * self._length
         self._rows = Inputs(self.network.features, len(agents), rows)
         self._timelines: list[Timeline] = []
 
     @classmethod
     def hidden(cls, settings: AgentSettings) -> int:
-        """Return how many numbers an agent carries from turn to turn."""
+        """Return the size of the hidden state."""
         return settings.recurrent.width
 
     @classmethod
-    def rows_at_once(cls, settings: AgentSettings) -> int:
-        """Return how many rows an update looks at, of one agent."""
+    def rows_per_pass(cls, settings: AgentSettings) -> int:
+        """Return how many rows of one agent a pass goes through."""
         return settings.batch_size * settings.recurrent.sequence
 
     @classmethod
     def refusals(cls, settings: AgentSettings) -> Iterator[str]:
-        """Say if no step could ever be learned from, and what only DQN has."""
+        """Refuse Retrace, and sequences in which no row could be learned from."""
         if settings.dqn.retrace is not None:
             yield (
                 f"dqn.retrace is {settings.dqn.retrace:g}, but recurrent_dqn learns from "
-                "sequences, and has no Retrace: leave it out, or use dqn."
+                "sequences and does not support Retrace: leave it out, or use dqn."
             )
-        chosen = settings.recurrent
-        if chosen.burn_in + settings.n_step >= chosen.sequence:
+        recurrent = settings.recurrent
+        if recurrent.burn_in + settings.n_step >= recurrent.sequence:
             yield (
-                f"recurrent.sequence is {chosen.sequence}, but recurrent.burn_in "
-                f"({chosen.burn_in}) and n_step ({settings.n_step}) leave no row of it to "
-                "learn from: raise recurrent.sequence or lower the others."
+                f"recurrent.sequence is {recurrent.sequence}, but recurrent.burn_in "
+                f"({recurrent.burn_in}) and n_step ({settings.n_step}) leave no row of it "
+                "to learn from: raise recurrent.sequence or lower the others."
             )
 
     def learn(
@@ -149,23 +147,25 @@ class RecurrentDqnLearner(QLearner):
         self._timelines = [Timeline(reader) for reader in readers]
         return super().learn(readers, number, first)
 
-    def read(self, i: int, reader: ReplayReader, steps: Array) -> Batch:
-        """Return the sequences that begin with drawn steps."""
-        return self._timelines[i].read(steps, self._length, self._burn_in)
+    def read(self, i: int, reader: ReplayReader, transitions: Array) -> Batch:
+        """Return the sequences that begin with sampled transitions."""
+        return self._timelines[i].read(transitions, self._length, self._burn_in)
 
-    def lay_out(self, batches: Sequence[Batch | None], passes: int) -> list[Given]:
-        """Return what passes are given, from the sequences of all of them."""
-        size, found = self.batch_size, []
-        for k in range(passes):
-            some = [batch and batch.part(k * size, (k + 1) * size) for batch in batches]
-            found.append(Given(some, self._columns(some)))
-        return found
+    def stack(
+        self, batches: Sequence[Batch | None], passes: Sequence[PassDraws]
+    ) -> list[StackedBatch]:
+        """Return one stacked batch of sequences per pass."""
+        size = self.batch_size
+        return [
+            self._stack(
+                draws, [batch and batch.part(k * size, (k + 1) * size) for batch in batches]
+            )
+            for k, draws in enumerate(passes)
+        ]
 
-    def _columns(self, batches: Sequence[Batch | None]) -> SequenceColumns:
-        """Lay sequences side by side; where there are none, nothing is learned."""
+    def _stack(self, draws: PassDraws, batches: list[Batch | None]) -> StackedSequences:
         agent, shape = self.agents[0], (len(batches), self.batch_size, self._length)
-        numbers = np.zeros((4, *shape), np.float32)
-        returns, discounts, keep, trained = numbers
+        returns, discounts, keep, trained = np.zeros((4, *shape), np.float32)
         actions, closes = np.zeros((2, *shape), np.int64)
         hidden = np.zeros((*shape[:2], self.hidden(agent.settings)), np.float32)
         legal = (
@@ -181,60 +181,61 @@ class RecurrentDqnLearner(QLearner):
             trained[i] = batch.trained
             if legal is not None:
                 legal[i] = batch.legal
-        return SequenceColumns(
-            torch.from_numpy(actions),
-            torch.from_numpy(returns),
-            torch.from_numpy(discounts),
-            None if legal is None else torch.from_numpy(legal),
-            None,
-            torch.from_numpy(hidden),
-            torch.from_numpy(keep),
-            torch.from_numpy(closes),
-            torch.from_numpy(trained),
+        return StackedSequences(
+            draws=draws,
+            per_agent=batches,
+            importance=torch.ones(shape[:2]),
+            actions=torch.from_numpy(actions),
+            returns=torch.from_numpy(returns),
+            discounts=torch.from_numpy(discounts),
+            legal=None if legal is None else torch.from_numpy(legal),
+            next_legal=None,
+            hidden=torch.from_numpy(hidden),
+            keep=torch.from_numpy(keep),
+            closes=torch.from_numpy(closes),
+            trained=torch.from_numpy(trained),
         )
 
-    def losses(
-        self,
-        batches: Sequence[Batch | None],
-        columns: Columns,
-        importance: Tensor,
-        draws: Array,
-        place: Place,
-    ) -> Losses:
-        """Compare values of chosen actions with what followed, all along sequences."""
-        assert isinstance(columns, SequenceColumns)
-        weights, target = self.shaken(place)
-        inputs = self._rows.fill(
-            [batch.rows() if isinstance(batch, Sequences) else None for batch in batches]
+    def compute_losses(self, batch: StackedBatch) -> PassResult:
+        """Return the Huber loss of DQN in all rows of sequences that are learned from."""
+        assert isinstance(batch, StackedSequences)
+        online, target = self.noisy_weights(batch.draws)
+        obs = self._rows.fill(
+            [
+                each.rows() if isinstance(each, Sequences) else None
+                for each in batch.per_agent
+            ]
         )
-        given = (inputs, columns.hidden, columns.keep)
-        every = self.network.unroll(weights, *given)
+        all_values = self.network.unroll(online, obs, batch.hidden, batch.keep)
         with torch.no_grad():
-            after = self.network.unroll(target, *given)
+            target_values = self.network.unroll(target, obs, batch.hidden, batch.keep)
             double = self.agents[0].settings.dqn.double
-            likes = losses.masked(every if double else after, columns.legal)
-            best = losses.pick(after, likes.argmax(dim=3)).gather(2, columns.closes)
-            targets = columns.returns + columns.discounts * best
-            if self.gap:
-                short = losses.shortfalls(after, columns.actions, columns.legal)
-                targets = targets - self.gap * short
-        found = losses.pick(every, columns.actions)
+            choosing = losses.masked(all_values if double else target_values, batch.legal)
+            row_values = losses.pick(target_values, choosing.argmax(dim=3))
+            next_values = row_values.gather(2, batch.closes)
+            targets = batch.returns + batch.discounts * next_values
+            if self.advantage_gap:
+                gaps = losses.action_gaps(target_values, batch.actions, batch.legal)
+                targets = targets - self.advantage_gap * gaps
+        values = losses.pick(all_values, batch.actions)
         threshold = self.agents[0].settings.dqn.threshold
-        loss, errors = losses.huber(found, targets, threshold)
-        return _over_sequences(loss, errors, found.detach(), columns.trained, importance)
+        loss, errors = losses.huber(values, targets, threshold)
+        return _average_sequences(loss, errors, values.detach(), batch)
 
 
-def _over_sequences(
-    loss: Tensor, errors: Tensor, values: Tensor, trained: Tensor, importance: Tensor
-) -> Losses:
-    """Take means over what is learned from; a sequence's error is mostly its largest."""
+def _average_sequences(
+    loss: Tensor, errors: Tensor, values: Tensor, batch: StackedSequences
+) -> PassResult:
+    """Average over trained rows; a sequence's error mixes its largest and its mean."""
+    trained = batch.trained
     counts = trained.sum(dim=2)
     total = counts.sum(dim=1).clamp(min=1.0)
-    whole = ((loss * trained).sum(dim=2) * importance).sum(dim=1) / total
-    each, most = counts.clamp(min=1.0), (errors * trained).amax(dim=2)
-    mean = (errors * trained).sum(dim=2) / each
-    sizes = LARGEST * most + (1.0 - LARGEST) * mean
-    return Losses(whole, sizes, (values * trained).sum(dim=2) / each, counts > 0)
+    mean_loss = ((loss * trained).sum(dim=2) * batch.importance).sum(dim=1) / total
+    divisors, largest = counts.clamp(min=1.0), (errors * trained).amax(dim=2)
+    mean = (errors * trained).sum(dim=2) / divisors
+    errors = MAX_ERROR_SHARE * largest + (1.0 - MAX_ERROR_SHARE) * mean
+    means = (values * trained).sum(dim=2) / divisors
+    return PassResult(mean_loss, errors, means, counts > 0)
 
 
 RECURRENT_DQN = Algorithm("recurrent_dqn", RecurrentDqnPolicy, RecurrentDqnLearner)

@@ -1,13 +1,13 @@
-"""Recurrent PPO: a policy that also depends on what an agent carries from turn to turn.
+"""Recurrent PPO: PPO with a GRU.
 
-The steps of a round are cut into sequences, each of one world, and shared out by chance
-as a whole. A sequence starts with the hidden state the agent really had, and is gone
-through step by step. Values for advantages are those of the hidden states as stored.
+The transitions of a round are cut into sequences, each of one world, and minibatches are
+made of whole sequences. A sequence starts with the hidden state the agent had when it
+acted, and is unrolled row by row. Advantages use the hidden states as stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,20 +15,18 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms.base import Agent, Algorithm, PolicyInput, PolicyOutput
-from rookery.algorithms.common.rollout import Experience, Minibatch
+from rookery.algorithms.common.rollout import Minibatch, Rollout
 from rookery.algorithms.nets.gru import Gru
-from rookery.algorithms.nets.layers import Linear, Parameters
-from rookery.algorithms.ppo import PpoLearner
-from rookery.algorithms.ppo_acting import PpoNetwork, PpoPolicy
+from rookery.algorithms.nets.layers import Linear, Parameters, Weights
+from rookery.algorithms.ppo import PpoLearner, PpoNetwork, PpoPolicy
 from rookery.config.agent import AgentSettings
-from rookery.replay.buffer import ReplayReader
 from rookery.replay.sequences import Chain
 from rookery.rng import order
 from rookery.specs import Array
 
 
 class RecurrentPpoNetwork(PpoNetwork):
-    """Reads an observation; carries something on; gives logits and a value."""
+    """Encoder, GRU, action logits and a value."""
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
@@ -40,132 +38,121 @@ class RecurrentPpoNetwork(PpoNetwork):
         self.parameters = Parameters([*self.encoder.layers, *self.gru.layers, *heads])
 
     @property
-    def numbers(self) -> int:
-        """How many numbers a pass over one row takes, with its gradients."""
-        return super().numbers + self.gru.numbers
+    def floats_per_row(self) -> int:
+        """How many numbers a row takes in a forward and backward pass."""
+        return super().floats_per_row + self.gru.floats_per_row
 
     def step(
-        self, weights: Mapping[str, Tensor], inputs: Tensor, hidden: Tensor
+        self, weights: Weights, obs: Tensor, hidden: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return logits, values, and what is carried on."""
-        carried = self.gru.step(weights, self.encoder(weights, inputs), hidden)
-        return *self.heads(weights, carried), carried
+        """Return logits, values, and the next hidden state."""
+        hidden = self.gru.step(weights, self.encoder(weights, obs), hidden)
+        return *self.heads(weights, hidden), hidden
 
     def unroll(
-        self, weights: Mapping[str, Tensor], inputs: Tensor, hidden: Tensor, keep: Tensor
+        self, weights: Weights, obs: Tensor, hidden: Tensor, keep: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits and values of sequences, (agents, sequences × rows, …)."""
-        seen = self.encoder(weights, inputs)
-        seen = seen.view(*keep.shape, seen.shape[2])
-        carried = self.gru.unroll(weights, seen, hidden, keep)
-        return self.heads(weights, carried.flatten(1, 2))
+        encoded = self.encoder(weights, obs)
+        encoded = encoded.view(*keep.shape, encoded.shape[2])
+        states = self.gru.unroll(weights, encoded, hidden, keep)
+        return self.heads(weights, states.flatten(1, 2))
 
 
 class RecurrentPpoPolicy(PpoPolicy):
-    """Draws actions from probabilities, and carries something on."""
+    """Samples actions from probabilities that depend on a hidden state."""
 
     network_type = RecurrentPpoNetwork
     network: RecurrentPpoNetwork
 
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Draw by the cumulative probabilities; greedy where exploration is 0."""
-        self._hidden = torch.from_numpy(np.stack(moment.hidden))
-        return replace(super().act(moment), hidden=self._hidden.numpy())
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Sample actions; return the next hidden states too."""
+        self._hidden = torch.from_numpy(np.stack(inputs.hidden))
+        return replace(super().act(inputs), hidden=self._hidden.numpy())
 
-    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and values of what is seen; what is carried changes."""
-        *found, self._hidden = self.network.step(self.weights, inputs, self._hidden)
-        return found[0], found[1]
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and values for (agents, worlds, features); `_hidden` advances."""
+        logits, values, self._hidden = self.network.step(self.weights, obs, self._hidden)
+        return logits, values
 
 
 @dataclass
 class SequenceMinibatch(Minibatch):
-    """Some sequences of all agents; places are (sequences × rows)."""
+    """Some sequences of all agents; n of `Minibatch` is sequences × rows."""
 
     hidden: Tensor
-    """(agents, sequences, numbers)."""
+    """(agents, sequences, units): the hidden state before the first row."""
     keep: Tensor
-    """(agents, sequences, rows): 0 where an episode starts."""
+    """(agents, sequences, rows): 0 where an episode starts, else 1."""
 
 
 class RecurrentPpoLearner(PpoLearner):
-    """Goes over the sequences of the newest round a few times."""
+    """Makes a few passes over the sequences of the newest round."""
 
     network_type = RecurrentPpoNetwork
     network: RecurrentPpoNetwork
 
     @classmethod
     def hidden(cls, settings: AgentSettings) -> int:
-        """Return how many numbers an agent carries from turn to turn."""
+        """Return the size of the hidden state."""
         return settings.recurrent.width
 
-    def values(
-        self,
-        experience: Experience,
-        readers: Sequence[ReplayReader],
-        steps: Sequence[Array],
-    ) -> tuple[Tensor, Tensor]:
-        """Return values where steps opened and closed, by the hidden states of then."""
-        shape = (*experience.actions.shape, self.hidden(self.agents[0].settings))
-        before, after = np.zeros((2, *shape), np.float32)
-        for i, (reader, found) in enumerate(zip(readers, steps, strict=True)):
-            turns, worlds = reader.opening(found)
-            closes = reader.closes(found)
-            before[i, : len(found)] = reader.at("hidden", turns, worlds)
-            after[i, : len(found)] = reader.at("hidden", closes, worlds)
-        pairs = [(experience.inputs, before), (experience.next_inputs, after)]
-        both = [
+    def values(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Return values where transitions open and close, with stored hidden states."""
+        shape = (*rollout.actions.shape, self.hidden(self.agents[0].settings))
+        hidden, next_hidden = np.zeros((2, *shape), np.float32)
+        for i, transitions in enumerate(rollout.transitions):
+            reader, count = rollout.readers[i], len(transitions)
+            turns, worlds = reader.opening(transitions)
+            closes = reader.closes(transitions)
+            hidden[i, :count] = reader.at("hidden", turns, worlds)
+            next_hidden[i, :count] = reader.at("hidden", closes, worlds)
+        values, next_values = (
             self.network.step(self.group.weights, *map(torch.from_numpy, pair))[1]
-            for pair in pairs
-        ]
-        return both[0], both[1]
-
-    def minibatches(
-        self,
-        experience: Experience,
-        readers: Sequence[ReplayReader],
-        steps: Sequence[Array],
-        number: int,
-    ) -> Iterator[Minibatch]:
-        """Share out the sequences of a round by chance, a few times over."""
-        length, settings = (
-            self.agents[0].settings.recurrent.sequence,
-            self.agents[0].settings,
+            for pair in ((rollout.inputs, hidden), (rollout.next_inputs, next_hidden))
         )
-        turns = experience.actions.shape[1] // readers[0].worlds
-        chains = [
-            Chain.cut(reader, found, turns, length)
-            for reader, found in zip(readers, steps, strict=True)
-        ]
-        chain = Chain.side_by_side(chains)
+        return values, next_values
+
+    def minibatches(self, rollout: Rollout, number: int) -> Iterator[Minibatch]:
+        """Split the sequences of a rollout at random, once per pass."""
+        settings = self.agents[0].settings
+        turns = rollout.actions.shape[1] // rollout.readers[0].worlds
+        chain = Chain.side_by_side(
+            [
+                Chain.cut(reader, transitions, turns, settings.recurrent.sequence)
+                for reader, transitions in zip(
+                    rollout.readers, rollout.transitions, strict=True
+                )
+            ]
+        )
         sequences = chain.places.shape[1]
-        size = -(-sequences // settings.ppo.minibatches)
-        for one in range(settings.ppo.passes):
-            drawn = self.stream.bits((self.agent_numbers, number, one), 0, sequences)
-            shuffled = order(drawn)
-            spare = size * settings.ppo.minibatches - sequences
-            shuffled = np.pad(shuffled, ((0, 0), (0, spare)), constant_values=-1)
-            for part in np.split(shuffled, settings.ppo.minibatches, axis=1):
-                yield _minibatch(experience, chain, part)
+        spare = -sequences % settings.ppo.minibatches
+        for k in range(settings.ppo.passes):
+            draws = self.stream.bits((self.agent_numbers, number, k), 0, sequences)
+            shuffled = np.pad(order(draws), ((0, 0), (0, spare)), constant_values=-1)
+            for indices in np.split(shuffled, settings.ppo.minibatches, axis=1):
+                yield _minibatch(rollout, chain, indices)
 
-    def outputs(self, part: Minibatch) -> tuple[Tensor, Tensor]:
+    def outputs(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """Return logits and values of a minibatch."""
-        assert isinstance(part, SequenceMinibatch)
-        return self.network.unroll(self.group.weights, part.inputs, part.hidden, part.keep)
+        assert isinstance(minibatch, SequenceMinibatch)
+        return self.network.unroll(
+            self.group.weights, minibatch.inputs, minibatch.hidden, minibatch.keep
+        )
 
 
-def _minibatch(experience: Experience, chain: Chain, chosen: Array) -> SequenceMinibatch:
-    """Return some sequences, (agents, n) by number; those below 0 weigh nothing."""
-    index = np.arange(len(chosen))[:, None]
-    places = chain.places[index, chosen]
-    spare = (places < 0) | (chosen < 0)[:, :, None]
-    part = experience.part(
-        np.where(spare, 0, places).reshape(len(chosen), -1), spare.reshape(len(chosen), -1)
-    )
-    keep = ~chain.starts[index, chosen]
+def _minibatch(rollout: Rollout, chain: Chain, sequences: Array) -> SequenceMinibatch:
+    """Return some sequences, (agents, n) by index; those below 0 get weight 0."""
+    rows = np.arange(len(sequences))[:, None]
+    slots = chain.places[rows, sequences]
+    unused = (slots < 0) | (sequences < 0)[:, :, None]
+    slots = np.where(unused, 0, slots)
+    flat = (len(sequences), -1)
+    minibatch = rollout.minibatch(slots.reshape(flat), unused.reshape(flat))
+    keep = ~chain.starts[rows, sequences]
     return SequenceMinibatch(
-        **vars(part),
-        hidden=torch.from_numpy(chain.hidden[index, chosen]),
+        **vars(minibatch),
+        hidden=torch.from_numpy(chain.hidden[rows, sequences]),
         keep=torch.from_numpy(keep.astype(np.float32)),
     )
 

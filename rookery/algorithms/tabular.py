@@ -1,100 +1,95 @@
-"""Tabular Q-learning: a table with one line of values per observation ever met.
+"""Tabular Q-learning (Watkins, 1989): a table with one row of values per observation.
 
-For small games, to teach and to compare others with. An observation is its own bytes, so
-two that differ in one bit are two lines, and no two share one. The table is the weights;
-lines are taken in the order in which observations are first learned from.
+For small games, for teaching and as a baseline. The key of an observation is its bytes, so
+two that differ in one bit have different rows. The table is the agent's weights; rows are
+assigned in the order in which observations are first learned from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from rookery.algorithms.base import (
-    WEIGHTS,
     Agent,
     Algorithm,
-    Learner,
     Metrics,
     Policy,
     PolicyInput,
     PolicyOutput,
-    Shapes,
-    State,
+    observation_bytes,
 )
-from rookery.algorithms.common.choosing import choose_by_values
-from rookery.algorithms.common.group import STOPPED, UPDATES
+from rookery.algorithms.common.exploration import act_by_values, temperatures_of
+from rookery.algorithms.common.single_agent import SingleAgentLearner
 from rookery.config.agent import AgentSettings
 from rookery.errors import ConfigError
 from rookery.replay.buffer import Batch, ReplayReader
-from rookery.replay.rewards import RewardSpread
-from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
 COLUMNS = ("taken", "seen", "values")
+"""Whether a row is in use, the observation as bytes, and the values of its actions."""
 
 
-def line_of(agent: Agent) -> np.dtype[Any]:
-    """Return what a line holds: an observation as bytes, and values of its actions."""
-    parts = agent.spec.parts.values()
-    size = sum(prod(part.shape) * part.dtype.itemsize for part in parts)
-    seen = (np.uint8, (agent.settings.frames * size,))
+def row_type(agent: Agent) -> np.dtype[Any]:
+    """Return the type of a row of an agent's table."""
+    taken, seen, values = COLUMNS
     return np.dtype(
         [
-            ("taken", np.bool_),
-            ("seen", *seen),
-            ("values", np.float64, agent.spec.num_actions),
+            (taken, np.bool_),
+            (seen, np.uint8, (observation_bytes(agent),)),
+            (values, np.float64, agent.spec.num_actions),
         ]
     )
 
 
 class QTable:
-    """The values of one agent, by what it sees."""
+    """The action values of one agent, by observation."""
 
-    def __init__(self, agent: Agent, lines: Array) -> None:
-        self._agent, self.lines = agent, lines.copy()
-        self.values = self.lines["values"]
-        self._places = {
-            self.lines["seen"][i].tobytes(): i
-            for i in np.flatnonzero(self.lines["taken"]).tolist()
+    def __init__(self, agent: Agent, rows: Array) -> None:
+        self._agent, self.rows = agent, rows.copy()
+        self.values = self.rows["values"]
+        self._indices = {
+            self.rows["seen"][i].tobytes(): i
+            for i in np.flatnonzero(self.rows["taken"]).tolist()
         }
-        self._nothing = np.zeros(agent.spec.num_actions)
+        self._zeros = np.zeros(agent.spec.num_actions)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indices)
 
-    def keys(self, seen: Mapping[str, Array]) -> list[bytes]:
+    def keys(self, observations: Mapping[str, Array]) -> list[bytes]:
         """Return observations (n, frames, *shape) as bytes, all parts one after another."""
-        parts = [np.ascontiguousarray(seen[name]) for name in self._agent.spec.parts]
+        parts = [
+            np.ascontiguousarray(observations[name]) for name in self._agent.spec.parts
+        ]
         count = len(parts[0])
         flat = [part.reshape(count, -1).view(np.uint8) for part in parts]
-        return [line.tobytes() for line in np.concatenate(flat, axis=1)]
+        return [row.tobytes() for row in np.concatenate(flat, axis=1)]
 
-    def look(self, key: bytes) -> Array:
-        """Return the values of an observation; of one never met, nothing but zeros."""
-        place = self._places.get(key)
-        return self._nothing if place is None else self.values[place]
+    def look_up(self, key: bytes) -> Array:
+        """Return the values of an observation; zeros if it is not in the table."""
+        index = self._indices.get(key)
+        return self._zeros if index is None else self.values[index]
 
-    def take(self, key: bytes) -> int:
-        """Return the line of an observation; one that is new takes the next."""
-        place = self._places.setdefault(key, len(self._places))
-        if place == len(self.lines):
+    def index(self, key: bytes) -> int:
+        """Return the row of an observation, which is added if it is new."""
+        index = self._indices.setdefault(key, len(self._indices))
+        if index == len(self.rows):
             raise ConfigError(
-                f"agent '{self._agent.spec.id}' has met more than {place} different "
+                f"agent '{self._agent.id}' has observed more than {index} different "
                 "observations: a table is for small games; raise tabular.entries, lower "
                 "frames, or choose algorithm=dqn."
             )
-        if not self.lines["taken"][place]:
-            self.lines["taken"][place] = True
-            self.lines["seen"][place] = np.frombuffer(key, np.uint8)
-        return place
+        if not self.rows["taken"][index]:
+            self.rows["taken"][index] = True
+            self.rows["seen"][index] = np.frombuffer(key, np.uint8)
+        return index
 
 
 class TabularPolicy(Policy):
-    """Acts by the highest value, or by chance any legal action."""
+    """Takes the action with the highest value, or explores."""
 
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
@@ -102,147 +97,90 @@ class TabularPolicy(Policy):
         """Take the table to act with."""
         self._table = QTable(self.agents[0], weights[0])
 
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Choose the best action, or by chance a random one."""
-        keys = self._table.keys(moment.seen[0])
-        values = np.stack([self._table.look(k) for k in keys])
-        return choose_by_values(values, moment, self.agents)
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Take the best actions, or explore."""
+        keys = self._table.keys(inputs.observations[0])
+        values = np.stack([self._table.look_up(key) for key in keys])
+        temperatures = temperatures_of(self.agents, inputs.exploration)
+        return act_by_values(values[None], inputs, temperatures)
 
 
-class TabularLearner(Learner):
-    """Moves one value after the other towards what followed, by drawn steps."""
-
-    def __init__(self, agents: Sequence[Agent], seed: int) -> None:
-        super().__init__(agents, seed)
-        (self._agent,) = agents
-        if self._agent.settings.replay.kind != "uniform":
-            raise ConfigError(
-                f"agent '{self._agent.spec.id}': tabular Q-learning draws its steps "
-                "evenly: leave replay.kind at uniform."
-            )
-        self._stream = Stream(seed, Purpose.LEARNER)
-        self._spread = RewardSpread(self._agent.settings.reward)
-
-    @classmethod
-    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
-        """Return the table, and what counts and rewards need."""
-        return {
-            WEIGHTS: ((agent.settings.tabular.entries,), line_of(agent)),
-            "counters": ((2,), np.int64),
-            "reward_spread": ((3,), np.float64),
-        }
+class TabularLearner(SingleAgentLearner):
+    """Moves one value after the other towards its target, by sampled transitions."""
 
     @classmethod
     def n_step(cls, settings: AgentSettings) -> int:
-        """Return 1: further ahead, what follows would not be the best that could."""
+        """Return 1: longer returns would not be those of the best actions."""
         return 1
 
-    def initial(self, agent: Agent) -> dict[str, Array]:
+    @classmethod
+    def weights_shape(cls, agent: Agent) -> tuple[tuple[int, ...], Any]:
+        """Return the size of the table and the type of its rows."""
+        return (agent.settings.tabular.entries,), row_type(agent)
+
+    def initial_weights(self, agent: Agent) -> Array:
         """Return an empty table."""
-        shapes = self.shapes(agent, 1, 1)
-        return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        return np.zeros(*self.weights_shape(agent))
 
-    def load(self, states: Sequence[State]) -> None:
-        """Take the agent's state."""
-        (state,) = states
-        self._table = QTable(self._agent, state[WEIGHTS])
-        self._counters = np.array(state["counters"])
-        self._spread.load(state["reward_spread"])
+    @classmethod
+    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
+        """Return the table from its columns."""
+        rows = np.zeros(*cls.weights_shape(agent))
+        for name in COLUMNS:
+            expected = rows[name].shape
+            shape = named[name].shape if name in named else (0,)
+            if shape != expected:
+                raise ConfigError(
+                    f"column '{name}' of a table is {shape}, expected {expected}: use the "
+                    "game and settings it was trained with."
+                )
+            rows[name] = named[name]
+        return rows
 
-    def save(self) -> list[dict[str, Array]]:
-        """Return the agent's state."""
-        about = {"counters": self._counters, "reward_spread": self._spread.state}
-        return [{WEIGHTS: self._table.lines, **about}]
+    @classmethod
+    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
+        """Return the columns of the table, unused rows included: shapes never change."""
+        return {name: np.ascontiguousarray(flat[name]) for name in COLUMNS}
 
-    def learn(
-        self, readers: Sequence[ReplayReader], number: int, first: int
-    ) -> list[Metrics]:
-        """Make the updates of a round; NaN anywhere stops the agent where it was."""
-        (reader,) = readers
-        self._spread.take_in(reader, first)
-        settings = self._agent.settings
-        enough = len(reader.usable) >= max(settings.replay.warmup, settings.batch_size)
-        updates = settings.updates_per_round if enough else 0
-        metrics: Metrics = {"updates": 0, "usable_steps": len(reader.usable)}
-        if updates and not self._counters[STOPPED]:
-            metrics |= self._updates(reader, number, updates)
-        if self._counters[STOPPED]:
-            metrics["stopped"] = 1.0
-        return [metrics]
-
-    def _updates(self, reader: ReplayReader, number: int, updates: int) -> Metrics:
-        table = QTable(self._agent, self._table.lines)
-        places = (self._agent.number, number, np.arange(updates))
-        drawn = self._stream.uniform(places, 0, self._agent.settings.batch_size)
-        batch = reader.batch(reader.draw(drawn.ravel()))
-        errors, values = self._learn_steps(table, batch)
+    def make_updates(
+        self, reader: ReplayReader, number: int, updates: int
+    ) -> tuple[Array, Metrics] | None:
+        """Learn from `updates` batches, one transition after the other."""
+        table = QTable(self.agent, self.weights)
+        key = (self.agent.number, number, np.arange(updates))
+        draws = self.stream.uniform(key, 0, self.agent.settings.batch_size)
+        batch = reader.batch(reader.draw(draws.ravel()))
+        errors, values = self._learn_transitions(table, batch)
         if not np.isfinite(errors).all():
-            self._counters[STOPPED] = 1
-            return {}
-        self._table = table
-        self._counters[UPDATES] += updates
-        return {
-            "updates": updates,
+            return None
+        return table.rows, {
             "td_error": float(np.abs(errors).mean()),
             "q_value": float(np.mean(values)),
             "table_lines": len(table),
         }
 
-    def _learn_steps(self, table: QTable, batch: Batch) -> tuple[list[float], list[float]]:
-        """Let every step move its value; return how wrong each was, and what it said."""
-        rate, factor = self._agent.settings.tabular.rate, self._spread.factor
-        now, after = table.keys(batch.seen), table.keys(batch.next_seen)
+    def _learn_transitions(
+        self, table: QTable, batch: Batch
+    ) -> tuple[list[float], list[float]]:
+        """Update the table; return each transition's error, and its value before."""
+        rate, factor = self.agent.settings.tabular.rate, self.spread.factor
+        keys, next_keys = table.keys(batch.seen), table.keys(batch.next_seen)
         returns, discounts = (batch.returns * factor).tolist(), batch.discounts.tolist()
         errors, values = [], []
         for i, action in enumerate(batch.actions.tolist()):
             self.beat()
             legal = slice(None) if batch.next_legal is None else batch.next_legal[i]
-            best = table.look(after[i])[legal].max(initial=-np.inf)
-            follows = best if np.isfinite(best) else table.look(after[i]).max()
-            line = table.take(now[i])
-            value = float(table.values[line, action])
-            error = returns[i] + discounts[i] * float(follows) - value
-            table.values[line, action] = value + rate * error
+            next_values = table.look_up(next_keys[i])
+            best = next_values[legal].max(initial=-np.inf)
+            if not np.isfinite(best):  # nothing is legal there
+                best = next_values.max()
+            row = table.index(keys[i])
+            value = float(table.values[row, action])
+            error = returns[i] + discounts[i] * float(best) - value
+            table.values[row, action] = value + rate * error
             errors.append(error)
             values.append(value)
         return errors, values
-
-    # By name.
-
-    @classmethod
-    def flat_weights(cls, agent: Agent, named: Mapping[str, Array]) -> Array:
-        """Return the table from its columns."""
-        lines = np.zeros(agent.settings.tabular.entries, line_of(agent))
-        for name in COLUMNS:
-            expected = lines[name].shape
-            found = named[name].shape if name in named else (0,)
-            if found != expected:
-                raise ConfigError(
-                    f"column '{name}' of a table is {found}, expected {expected}: use the "
-                    "game and settings it was made with."
-                )
-            lines[name] = named[name]
-        return lines
-
-    @classmethod
-    def named_weights(cls, agent: Agent, flat: Array) -> dict[str, Array]:
-        """Return the columns of the table, whole: of a shape that stays."""
-        return {name: np.ascontiguousarray(flat[name]) for name in COLUMNS}
-
-    def named(self, state: State) -> dict[str, Array]:
-        """Return a state with all columns of its table."""
-        lines = state[WEIGHTS]
-        rest = {name: array for name, array in state.items() if name != WEIGHTS}
-        names = lines.dtype.names or ()
-        return rest | {f"{WEIGHTS}.{k}": np.ascontiguousarray(lines[k]) for k in names}
-
-    def unnamed(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return a state from what `named` gave."""
-        lines = np.zeros(self._agent.settings.tabular.entries, line_of(self._agent))
-        for name in lines.dtype.names or ():
-            lines[name] = arrays[f"{WEIGHTS}.{name}"]
-        rest = {k: a for k, a in arrays.items() if not k.startswith(f"{WEIGHTS}.")}
-        return rest | {WEIGHTS: lines}
 
 
 TABULAR = Algorithm("tabular", TabularPolicy, TabularLearner, stackable=False)

@@ -1,9 +1,8 @@
-"""What a process asks of torch, numpy and the machine before it computes.
+"""Process-wide settings of torch and numpy that results or speed depend on.
 
-Torch and numpy have settings that hold for a whole process or thread: the type of new
-tensors, whether gradients are kept, how many threads there are. A game, a probe or whoever
-calls the library may change them, and whatever Rookery computes must not notice: it is
-computed in `standard_state`.
+They hold for a whole process or thread: the type of new tensors, whether gradients are
+enabled, the number of threads. A game, a probe or the program that calls the library can
+change them. Rookery's results must not depend on that, so it computes in `standard_state`.
 """
 
 from __future__ import annotations
@@ -19,51 +18,51 @@ import numpy as np
 import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""Names of glibc's mallopt."""
+"""Parameters of glibc's mallopt."""
 KEPT_BYTES = 1 << 30
 LARGEST_BYTES = 32 << 20
 """The largest threshold that glibc accepts."""
 
 
 def use_one_thread() -> None:
-    """Let torch compute in this thread alone, with the memory it has used before.
+    """Make torch compute in one thread, and malloc keep the memory that is freed.
 
-    Sums must not depend on how many cores there are.
+    The order of sums must not depend on the number of cores.
     """
     torch.set_num_threads(1)
     _keep_freed_memory()
 
 
 def _keep_freed_memory() -> None:
-    """Let malloc keep what is freed, where it can be told to.
+    """Make malloc keep freed memory, if it is glibc's.
 
-    An update makes and drops temporaries of some megabytes. Given back to the system,
-    each would come back as pages that are cleared one by one, which costs time.
+    An update allocates and frees temporaries of some megabytes. If they were returned to
+    the system, each would come back as pages that are cleared one by one, which is slow.
     """
     if sys.platform != "linux":
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other libraries have none
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries lack it
     if mallopt is not None:
         mallopt(TRIM_THRESHOLD, KEPT_BYTES)
         mallopt(MMAP_THRESHOLD, LARGEST_BYTES)
 
 
-# Read straight from torch where its public names take a microsecond each: this is done
-# around every act.
+# torch's private names, where the public ones take a microsecond each: this runs around
+# every `act`.
 _precision = torch._C._get_fp32_precision_getter
 _set_precision = torch._C._set_fp32_precision_setter
 _is_mkldnn_enabled = torch._C._get_mkldnn_enabled
 _modes = torch._C._len_torch_function_stack
-"""How many modes change what torch's functions do; a default device is one."""
+"""Number of modes that override torch's functions; a default device is one."""
 _tiny = 5e-324
-"""Becomes zero where denormal numbers are flushed, which torch cannot be asked."""
+"""Becomes zero if denormal numbers are flushed, which torch has no getter for."""
 
 State = tuple[Any, ...]
 STANDARD: State = (torch.float32, True, False, 1, False, False, True, "ieee", "ieee", False)
 
 
 def _read() -> State:
-    """Return everything that results depend on, in the order of `SETTERS`."""
+    """Return all settings that results depend on, in the order of `SETTERS`."""
     return (
         torch.get_default_dtype(),
         torch.is_grad_enabled(),
@@ -102,26 +101,26 @@ SETTERS: tuple[Callable[[Any], object], ...] = (
 )
 
 
-def _put(wanted: State) -> None:
-    """Set what is not as wanted."""
-    found = _read()
-    if found != wanted:
-        for put, value, old in zip(SETTERS, wanted, found, strict=True):
+def _write(state: State) -> None:
+    """Change the settings that differ from a state."""
+    current = _read()
+    if current != state:
+        for setter, value, old in zip(SETTERS, state, current, strict=True):
             if value != old:
-                put(value)
+                setter(value)
 
 
 def _default_device() -> torch.device | None:
-    """Return the device that was set for new tensors; not one of a `with` block."""
+    """Return the default device for new tensors, but not one set by a `with` block."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return None if context is None else context.device
 
 
-class standard_state(ContextDecorator):  # noqa: N801 - it is used like a function
-    """Lets torch and numpy compute as in a new process with one thread.
+class standard_state(ContextDecorator):  # noqa: N801 - used like a function
+    """Context in which torch and numpy compute as in a new process with one thread.
 
-    Afterwards everything is as it was before, whatever has been changed inside. So it
-    stands around our own arithmetic, and around users' code that is called from it.
+    Afterwards all settings are as before, whatever was changed inside. It wraps Rookery's
+    own arithmetic, and users' code that is called from it.
     """
 
     def _recreate_cm(self) -> standard_state:
@@ -141,7 +140,7 @@ class standard_state(ContextDecorator):  # noqa: N801 - it is used like a functi
         if torch.is_inference_mode_enabled():
             self._scopes.enter_context(torch.inference_mode(False))
         self._before = _read()
-        _put(STANDARD)
+        _write(STANDARD)
 
     def __exit__(
         self,
@@ -149,7 +148,7 @@ class standard_state(ContextDecorator):  # noqa: N801 - it is used like a functi
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _put(self._before)
+        _write(self._before)
         self._scopes.close()
         if self._device is not None or _modes() != self._modes:  # or it was set inside
             torch.set_default_device(self._device)

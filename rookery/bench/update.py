@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from rookery.algorithms.base import Agent
-from rookery.algorithms.iqn import IQN
-from rookery.algorithms.iqn_network import COSINES
+from rookery.algorithms.iqn import COSINES, IQN
 from rookery.bench.collect import configured, first_stage, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.algorithms.base import Agent
-from rookery.algorithms.custom.sandbox import keyed
+from rookery.algorithms.custom.sandbox import seeded
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.messages import cut, shown
 from rookery.config.messages import one_line as one_line_of
@@ -138,7 +138,7 @@ class Probe:
             ProbeError: if it raises, or returns anything but numbers by name.
         """
         try:
-            with keyed(game.seed), standard_state():
+            with seeded(game.seed), standard_state():
                 found = self._function(dict(players), game)
         except LEAVING:
             raise

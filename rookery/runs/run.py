@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
-from rookery.algorithms.custom.loading import is_own
+from rookery.algorithms.custom.loading import is_custom
 from rookery.config.messages import one_line
 from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
@@ -306,7 +306,7 @@ def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
 
 def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:
     """Return the algorithms of a user's own that nobody but a file has named."""
-    found = {name for name in wanted if is_own(name)} - set(named)
+    found = {name for name in wanted if is_custom(name)} - set(named)
     return sorted(one_line(name) for name in found)
 
 

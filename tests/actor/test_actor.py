@@ -131,7 +131,7 @@ class Scout(Policy):
     def act(self, moment):
         numbers = tuple(agent.number for agent in self.agents)
         self.moments.append(SimpleNamespace(agents=numbers, **vars(moment)))
-        seen = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in moment.seen])
+        seen = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in moment.observations])
         wanted = (moment.draws[..., 0] * 1000 + seen + self.weights.sum()).astype(
             np.int64
         ) % 3
@@ -381,7 +381,7 @@ def test_what_an_agent_acts_on_is_stacked_from_its_rows(staged, in_turn, agent):
     agent = stage.agents[agent]
     reader = reader_of(agent, stage.arena.rows(agent.id), TURNS)
     acted_on = [
-        moment.seen[moment.agents.index(agent)]
+        moment.observations[moment.agents.index(agent)]
         for moment in stage.scout.moments
         if agent in moment.agents
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.iqn import IqnPolicy
-from rookery.algorithms.ppo_acting import PpoPolicy
+from rookery.algorithms.ppo import PpoPolicy
 from rookery.config.resolve import resolve
 from rookery.games.registry import find
 from rookery.learner.learner import reader_of
@@ -71,7 +71,7 @@ class Watched:
 
     def _watched_act(self, act):
         def watched(policy, moment):
-            for agent, seen in zip(policy.agents, moment.seen, strict=True):
+            for agent, seen in zip(policy.agents, moment.observations, strict=True):
                 copies = {name: part.copy() for name, part in seen.items()}
                 self.acted_on[agent.spec.id, self._turns[agent.spec.id]] = copies
                 self._turns[agent.spec.id] += 1

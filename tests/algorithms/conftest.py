@@ -1,4 +1,4 @@
-"""Agents to test algorithms with: plans of small networks, and lives full of chance."""
+"""Agents with small networks, and random experience to train them with."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def settings_of(**chosen: Any) -> AgentSettings:
-    """Return small settings with some chosen otherwise; groups are given as dicts."""
-    return AgentSettings.model_validate(_merged(SMALL, chosen))
+def settings_of(**settings: Any) -> AgentSettings:
+    """Return small settings with some overridden; groups of settings are dicts."""
+    return AgentSettings.model_validate(_merge(SMALL, settings))
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(base)
-    for name, value in over.items():
+def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in overrides.items():
         group = isinstance(value, Mapping) and name in base
-        found[name] = _merged(base[name], value) if group else value
-    return found
+        merged[name] = _merge(base[name], value) if group else value
+    return merged
 
 
 def spec_of(number: int = 0, parts=PARTS, actions: int = 5, masked: bool = False):
@@ -65,18 +65,18 @@ def spec_of(number: int = 0, parts=PARTS, actions: int = 5, masked: bool = False
     return AgentSpec(str(number), "tester", parts, names, masked)
 
 
-def agent_of(number: int = 0, spec: AgentSpec | None = None, **chosen: Any) -> Agent:
-    """Return the plan of one agent."""
-    return Agent(number, spec or spec_of(number), settings_of(**chosen))
+def agent_of(number: int = 0, spec: AgentSpec | None = None, **settings: Any) -> Agent:
+    """Return an agent with small settings, some overridden."""
+    return Agent(number, spec or spec_of(number), settings_of(**settings))
 
 
-class Life:
-    """One agent's rows, filled by chance: it dies and returns, and episodes end."""
+class Experience:
+    """One agent's rows, filled at random: it is out now and then, and episodes end."""
 
     def __init__(
         self,
         agent: Agent,
-        luck: int = 0,
+        data_seed: int = 0,
         *,
         worlds=WORLDS,
         turns=TURNS,
@@ -101,30 +101,30 @@ class Life:
             discount_per=settings.discount_per,
         )
         self.turn = 0
-        self._chance = np.random.default_rng((luck, agent.number))
+        self._rng = np.random.default_rng((data_seed, agent.number))
         self._age = np.zeros(worlds, np.int64)
         self._closing = np.zeros(worlds, bool)
         self._hidden = np.zeros((worlds, hidden), np.float32)
-        self._carried = np.random.default_rng((luck, agent.number, 1))
+        self._hidden_rng = np.random.default_rng((data_seed, agent.number, 1))
 
-    def live(
+    def play_round(
         self,
         *,
-        unhappy: bool = False,
-        out: bool = False,
+        nan_rewards: bool = False,
+        absent: bool = False,
         tamper: int = 0,
         closing_legal: bool | None = None,
     ) -> None:
-        """Play a round and let the reader take it in.
+        """Write a round at random and let the reader take it in.
 
         Args:
-            unhappy: whether all rewards are NaN.
-            out: whether the agent is out all the time.
+            nan_rewards: whether all rewards are NaN.
+            absent: whether the agent is out all the time.
             tamper: alters what is written where the agent is out.
             closing_legal: whether all or no actions are legal in closing rows.
         """
         for _ in range(self.turns):
-            self._live_turn(unhappy, out, tamper, closing_legal)
+            self._play_turn(nan_rewards, absent, tamper, closing_legal)
         self.reader.take_in(self.turn)
 
     @property
@@ -132,82 +132,86 @@ class Life:
         """The first turn of the newest round."""
         return self.turn - self.turns
 
-    def _live_turn(
-        self, unhappy: bool, out: bool, tamper: int, closing_legal: bool | None
+    def _play_turn(
+        self, nan_rewards: bool, absent: bool, tamper: int, closing_legal: bool | None
     ) -> None:
-        chance, worlds, spec = self._chance, self.worlds, self.agent.spec
-        active = (chance.random(worlds) < 0.85) & ~self._closing & (not out)
-        parts = {name: _seen(chance, part, worlds) for name, part in spec.parts.items()}
-        legal = chance.random((worlds, spec.num_actions)) < 0.6
-        legal[np.arange(worlds), chance.integers(spec.num_actions, size=worlds)] = True
-        wishes = np.where(legal | (not spec.masked), chance.random(legal.shape), -1)
-        actions, chances = wishes.argmax(axis=1), chance.uniform(0.1, 1, worlds)
-        rewards = chance.normal(size=worlds) * ~self._closing
-        ends = (chance.random(worlds) < 0.1) & ~self._closing
-        terminated = ends & (chance.random(worlds) < 0.5)
+        rng, worlds, spec = self._rng, self.worlds, self.agent.spec
+        active = (rng.random(worlds) < 0.85) & ~self._closing & (not absent)
+        parts = {name: _random_part(rng, part, worlds) for name, part in spec.parts.items()}
+        legal = rng.random((worlds, spec.num_actions)) < 0.6
+        legal[np.arange(worlds), rng.integers(spec.num_actions, size=worlds)] = True
+        scores = np.where(legal | (not spec.masked), rng.random(legal.shape), -1)
+        actions, probabilities = scores.argmax(axis=1), rng.uniform(0.1, 1, worlds)
+        rewards = rng.normal(size=worlds) * ~self._closing
+        ends = (rng.random(worlds) < 0.1) & ~self._closing
+        terminated = ends & (rng.random(worlds) < 0.5)
         if tamper:
             away = ~active & ~self._closing
             parts["self"][away] += tamper
-            actions[away], chances[away] = 0, 1.0
+            actions[away], probabilities[away] = 0, 1.0
             legal[away] = True
         if closing_legal is not None:
             legal[self._closing] = closing_legal
         self._hidden[self._age == 0] = 0
         mask, hidden = legal if spec.masked else None, self._hidden
-        carried = hidden if hidden.size else None
-        self._writer.write_observation(self.turn, parts, active, mask, self._age, carried)
-        hidden[active] = self._carried.uniform(-1, 1, hidden.shape)[active]
-        self._writer.write_action(self.turn, actions, chances, 0)
-        rewards = np.full(worlds, np.nan) if unhappy else rewards
+        stored = hidden if hidden.size else None
+        self._writer.write_observation(self.turn, parts, active, mask, self._age, stored)
+        hidden[active] = self._hidden_rng.uniform(-1, 1, hidden.shape)[active]
+        self._writer.write_action(self.turn, actions, probabilities, 0)
+        rewards = np.full(worlds, np.nan) if nan_rewards else rewards
         self._writer.write_outcome(self.turn, rewards, terminated, ends & ~terminated)
         self._age = np.where(self._closing, 0, self._age + 1)
         self._closing = ends
         self.turn += 1
 
 
-def _seen(chance: np.random.Generator, part: Part, worlds: int):
+def _random_part(rng: np.random.Generator, part: Part, worlds: int):
     shape = (worlds, *part.shape)
     if part.dtype.kind == "f":
-        return chance.normal(size=shape).astype(part.dtype)
-    return chance.integers(0, 200, size=shape).astype(part.dtype)
+        return rng.normal(size=shape).astype(part.dtype)
+    return rng.integers(0, 200, size=shape).astype(part.dtype)
 
 
-class Crew:
-    """A group of agents with their lives, trained by one rule."""
+class GroupTrainer:
+    """A group of agents with random experience, trained by one learner."""
 
-    def __init__(self, algorithm, agents, luck=None, *, worlds=WORLDS, seed=SEED) -> None:
-        luck = luck or [0] * len(agents)
+    def __init__(
+        self, algorithm, agents, data_seeds=None, *, worlds=WORLDS, seed=SEED
+    ) -> None:
+        data_seeds = data_seeds or [0] * len(agents)
         learner = algorithm.learner
-        self.lives = [
-            Life(
+        self.experiences = [
+            Experience(
                 agent,
-                one,
+                data_seed,
                 worlds=worlds,
                 n_step=learner.n_step(agent.settings),
                 hidden=learner.hidden(agent.settings),
             )
-            for agent, one in zip(agents, luck, strict=True)
+            for agent, data_seed in zip(agents, data_seeds, strict=True)
         ]
         self.learner = learner(agents, seed)
         self.learner.load([self.learner.initial(agent) for agent in agents])
         self.round = 0
 
-    def train(self, rounds=1, unhappy=(), out=(), **about):
-        """Live and learn some rounds; return the metrics of the last.
+    def train(self, rounds=1, nan_rewards=(), absent=(), **play):
+        """Play and learn some rounds; return the metrics of the last.
 
-        Some agents, by their place, may be unhappy or out.
+        `nan_rewards` and `absent` are indices of agents.
         """
         for _ in range(rounds):
-            for i, life in enumerate(self.lives):
-                life.live(unhappy=i in unhappy, out=i in out, **about)
+            for i, experience in enumerate(self.experiences):
+                experience.play_round(
+                    nan_rewards=i in nan_rewards, absent=i in absent, **play
+                )
             metrics = self.learn()
         return metrics
 
     def learn(self, first=None):
-        """Learn a round from what was lived; rows from turn `first` on are new."""
+        """Learn a round from what was played; rows from turn `first` on are new."""
         self.round += 1
-        readers = [life.reader for life in self.lives]
-        first = self.lives[0].first if first is None else first
+        readers = [experience.reader for experience in self.experiences]
+        first = self.experiences[0].first if first is None else first
         return self.learner.learn(readers, self.round, first)
 
     @property
@@ -219,8 +223,8 @@ class Crew:
         ]
 
 
-def same_bits(one, other) -> bool:
+def same_bits(a, b) -> bool:
     """Whether two states, or any two mappings of arrays, are the same to the last bit."""
-    return one.keys() == other.keys() and all(
-        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() for name in one
+    return a.keys() == b.keys() and all(
+        np.asarray(a[name]).tobytes() == np.asarray(b[name]).tobytes() for name in a
     )

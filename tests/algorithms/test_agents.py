@@ -1,4 +1,4 @@
-"""Who plays: settings of each agent, who goes together, and what is refused."""
+"""Agents from settings: what each does, how they are grouped, and what is refused."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rookery.games.registry import find
 from rookery.specs import AgentSpec, Part
 from rookery.training.training import Training
 
-SEES = {"view": Part((2, 2), np.dtype(np.uint8))}
-SEES_MORE = {"view": Part((3, 3), np.dtype(np.uint8))}
+SMALL_VIEW = {"view": Part((2, 2), np.dtype(np.uint8))}
+LARGE_VIEW = {"view": Part((3, 3), np.dtype(np.uint8))}
 IDS = ("hunter_a", "hunter_b", "gatherer")
 
 
-def specs_of(*ids, parts=SEES, actions=("left", "right"), masked=False):
+def specs_of(*ids, parts=SMALL_VIEW, actions=("left", "right"), masked=False):
     return [AgentSpec(agent, "any", parts, actions, masked) for agent in ids]
 
 
-def company(specs=None, **settings):
-    """Return the members of a company with these settings."""
+def agents_of(specs=None, **settings):
+    """Return the agents of a run with these settings."""
     config = resolve({"game": {"name": "any"}} | settings, Settings)
     return build_agents(config, specs or specs_of(*IDS))
 
@@ -37,11 +37,11 @@ def ids_of(groups):
     return [[agent.id for agent in group] for group in groups]
 
 
-# Who is who.
+# Settings.
 
 
-def test_everyone_learns_by_iqn_unless_told_otherwise():
-    agents = company()
+def test_agents_learn_by_iqn_by_default():
+    agents = agents_of()
 
     assert [agent.id for agent in agents] == list(IDS)
     assert [agent.number for agent in agents] == [0, 1, 2]
@@ -50,7 +50,7 @@ def test_everyone_learns_by_iqn_unless_told_otherwise():
 
 
 def test_each_agent_has_its_own_algorithm_and_settings():
-    agents = company(
+    agents = agents_of(
         learning_rate=1e-4,
         agents={"hunter_b": {"algorithm": "ppo"}, "gatherer": {"learning_rate": 1e-2}},
     )
@@ -60,16 +60,16 @@ def test_each_agent_has_its_own_algorithm_and_settings():
     assert rates == [1e-4, 1e-4, 1e-2]
 
 
-def test_a_pattern_chooses_for_several_agents():
-    agents = company(agents={"hunter*": {"network": {"width": 32}}})
+def test_a_pattern_sets_several_agents():
+    agents = agents_of(agents={"hunter*": {"network": {"width": 32}}})
 
     widths = [agent.settings.network.width for agent in agents]
     assert widths == [32, 32, agents[2].settings.network.width]
     assert widths[2] != 32
 
 
-def test_an_agents_own_id_has_the_last_word():
-    agents = company(
+def test_an_exact_id_overrides_patterns():
+    agents = agents_of(
         agents={
             "hunter_a": {"discount": 0.1},
             "hunter*": {"discount": 0.2, "batch_size": 7},
@@ -82,7 +82,7 @@ def test_an_agents_own_id_has_the_last_word():
 
 
 def test_a_scripted_agent_has_a_player_and_no_algorithm():
-    agents = company(agents={"gatherer": {"player": "random"}})
+    agents = agents_of(agents={"gatherer": {"player": "random"}})
 
     assert agents[2].player == "random"
     assert agents[2].algorithm is None
@@ -90,7 +90,7 @@ def test_a_scripted_agent_has_a_player_and_no_algorithm():
 
 
 def test_a_frozen_agent_has_an_algorithm_and_does_not_learn():
-    agents = company(agents={"hunter_a": {"learning": False}})
+    agents = agents_of(agents={"hunter_a": {"learning": False}})
 
     assert agents[0].algorithm is IQN
     assert not agents[0].learns
@@ -100,62 +100,62 @@ def test_a_frozen_agent_has_an_algorithm_and_does_not_learn():
 @pytest.mark.parametrize("key", ["hunter_c", "wolf*"])
 def test_settings_that_fit_no_agent_are_refused(key):
     with pytest.raises(ConfigError, match="fits no agent"):
-        company(agents={key: {"discount": 0.5}})
+        agents_of(agents={key: {"discount": 0.5}})
 
 
 def test_an_unknown_algorithm_is_refused():
     with pytest.raises(ConfigError, match="unknown algorithm 'pop': did you mean 'ppo'"):
-        company(agents={"gatherer": {"algorithm": "pop"}})
+        agents_of(agents={"gatherer": {"algorithm": "pop"}})
 
 
-# Who goes together.
+# Groups.
 
 
-def test_agents_alike_are_one_group_in_the_order_of_their_numbers():
-    assert ids_of(groups_of(company())) == [list(IDS)]
+def test_agents_with_the_same_settings_are_one_group_in_order():
+    assert ids_of(groups_of(agents_of())) == [list(IDS)]
 
 
 def test_scripted_agents_are_in_no_group():
-    agents = company(agents={"hunter_b": {"player": "random"}})
+    agents = agents_of(agents={"hunter_b": {"player": "random"}})
 
     assert ids_of(groups_of(agents)) == [["hunter_a", "gatherer"]]
 
 
-def test_frozen_agents_act_with_the_others_like_them():
-    agents = company(agents={"hunter_b": {"learning": False}})
+def test_frozen_agents_are_grouped_with_learning_ones():
+    agents = agents_of(agents={"hunter_b": {"learning": False}})
 
     assert ids_of(groups_of(agents)) == [list(IDS)]
 
 
-def test_each_algorithm_has_a_group_of_its_own():
-    agents = company(agents={"hunter*": {"algorithm": "ppo"}})
+def test_each_algorithm_has_its_own_group():
+    agents = agents_of(agents={"hunter*": {"algorithm": "ppo"}})
 
     assert ids_of(groups_of(agents)) == [["hunter_a", "hunter_b"], ["gatherer"]]
 
 
 @pytest.mark.parametrize(
-    "unlike",
+    "different",
     [
-        {"parts": SEES_MORE},
+        {"parts": LARGE_VIEW},
         {"actions": ("left", "right", "stay")},
         {"masked": True},
         {"actions": (("left", "right"), ("speak", "be still"))},
     ],
     ids=["parts", "actions", "masks", "product"],
 )
-def test_agents_of_unlike_shapes_are_no_group(unlike):
-    specs = specs_of("hunter_a", "hunter_b") + specs_of("gatherer", **unlike)
+def test_agents_of_different_shapes_are_not_grouped(different):
+    specs = specs_of("hunter_a", "hunter_b") + specs_of("gatherer", **different)
 
-    groups = groups_of(company(specs))
+    groups = groups_of(agents_of(specs))
 
     assert ids_of(groups) == [["hunter_a", "hunter_b"], ["gatherer"]]
 
 
 def test_names_of_actions_and_roles_do_not_matter():
-    one, other = specs_of("a", "b")
-    other = replace(other, role="other", actions=("up", "down"))
+    first, second = specs_of("a", "b")
+    second = replace(second, role="other", actions=("up", "down"))
 
-    assert ids_of(groups_of(company([one, other]))) == [["a", "b"]]
+    assert ids_of(groups_of(agents_of([first, second]))) == [["a", "b"]]
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_names_of_actions_and_roles_do_not_matter():
     ],
     ids=lambda free: " ".join(free),
 )
-def test_agents_of_a_group_may_differ_in(free):
-    first, second, _ = company(agents={"hunter_b": free})
+def test_agents_of_a_group_can_differ_in(free):
+    first, second, _ = agents_of(agents={"hunter_b": free})
 
     assert stack_key(first) == stack_key(second)
 
@@ -198,21 +198,21 @@ def test_agents_of_a_group_may_differ_in(free):
     ids=lambda bound: " ".join(bound),
 )
 def test_agents_of_a_group_have_in_common(bound):
-    first, second, _ = company(agents={"hunter_b": bound})
+    first, second, _ = agents_of(agents={"hunter_b": bound})
 
     assert stack_key(first) != stack_key(second)
 
 
-def test_what_cannot_be_stacked_is_always_alone():
-    agents = company()
-    own = replace(IQN, name="own", stackable=False)
+def test_algorithms_that_cannot_be_stacked_have_one_group_per_agent():
+    agents = agents_of()
+    single = replace(IQN, name="single", stackable=False)
 
-    groups = groups_of([replace(agent, algorithm=own) for agent in agents])
+    groups = groups_of([replace(agent, algorithm=single) for agent in agents])
 
     assert ids_of(groups) == [[agent] for agent in IDS]
 
 
-# What is refused.
+# Refusals.
 
 
 @pytest.mark.shows("B10")
@@ -225,19 +225,19 @@ def test_what_cannot_be_stacked_is_always_alone():
     ids=["warm-up", "batch"],
 )
 def test_a_replay_too_small_to_ever_learn_from_is_refused(settings, needed):
-    agents = company(agents={"gatherer": settings})
+    agents = agents_of(agents={"gatherer": settings})
 
     with pytest.raises(
         ConfigError,
-        match=rf"'gatherer' would never learn.*capacity is 100.*{needed} steps.*raise",
+        match=rf"'gatherer' would never learn.*capacity is 100.*starts at {needed} .*raise",
     ) as caught:
         check_agents(agents)
     assert len(caught.value.problems) == 1
 
 
 @pytest.mark.shows("B10")
-def test_all_agents_that_would_never_learn_are_told_at_once():
-    agents = company(replay={"capacity": 10, "warmup": 20})
+def test_all_agents_that_would_never_learn_are_reported_at_once():
+    agents = agents_of(replay={"capacity": 10, "warmup": 20})
 
     with pytest.raises(ConfigError, match="3 problems") as caught:
         check_agents(agents)
@@ -255,8 +255,8 @@ def test_all_agents_that_would_never_learn_are_told_at_once():
     ],
     ids=["enough", "frozen", "scripted"],
 )
-def test_a_company_that_can_learn_or_need_not_is_accepted(settings):
-    check_agents(company(agents={"*": settings}))
+def test_agents_that_can_learn_or_need_not_are_accepted(settings):
+    check_agents(agents_of(agents={"*": settings}))
 
 
 def training_of(**settings):
@@ -267,14 +267,14 @@ def training_of(**settings):
 
 
 @pytest.mark.shows("B10")
-def test_a_replay_whose_usable_steps_are_never_enough_is_refused():
-    # 16 turns of 4 worlds are 64 rows, but the newest 3 turns' steps are still open.
+def test_a_replay_that_never_holds_enough_usable_transitions_is_refused():
+    # 16 turns of 4 worlds are 64 rows, but the newest 3 turns' transitions are still open.
     with pytest.raises(ConfigError, match=r"would never learn.*replay\.capacity is 64"):
         training_of(replay={"capacity": 64, "warmup": 64}, batch_size=32, n_step=3)
 
 
 @pytest.mark.shows("B10")
-def test_a_replay_of_which_too_many_steps_are_open_is_refused():
+def test_a_replay_with_too_many_open_transitions_is_refused():
     # Of five turns of two worlds, those of the newest three are open.
     small = {"replay": {"capacity": 9, "warmup": 8}, "batch_size": 8, "n_step": 3}
 
@@ -285,7 +285,7 @@ def test_a_replay_of_which_too_many_steps_are_open_is_refused():
 @pytest.mark.shows("B10")
 @pytest.mark.parametrize("algorithm", ["iqn", "dqn", "recurrent_dqn", "tabular"])
 @pytest.mark.parametrize(("worlds", "needed", "n_step"), [(2, 8, 3), (3, 10, 5), (4, 1, 1)])
-def test_the_smallest_replay_that_is_not_refused_is_learned_from(
+def test_an_agent_learns_from_the_smallest_replay_that_is_accepted(
     algorithm, worlds, needed, n_step
 ):
     def small(capacity):
@@ -309,20 +309,20 @@ def test_the_smallest_replay_that_is_not_refused_is_learned_from(
     *_, last = training.rounds()
     training.close()
 
-    assert all(figures["updates"] > 0 for figures in last.learned.metrics.values())
+    assert all(metrics["updates"] > 0 for metrics in last.learned.metrics.values())
 
 
 @pytest.mark.shows("B10")
 def test_ppo_learns_from_whole_rounds_however_small_the_replay():
     # 8 rows are 2 turns of 4 worlds, and a round has 10.
-    found = []
+    weights = []
     for capacity in (8, 100_000):
         training = training_of(
             algorithm="ppo", replay={"capacity": capacity, "warmup": 1}, rounds=3
         )
         for _ in training.rounds():
             pass
-        found.append(training.arena.states("0").read(3)["weights"].tobytes())
+        weights.append(training.arena.states("0").read(3)["weights"].tobytes())
         training.close()
 
-    assert found[0] == found[1]
+    assert weights[0] == weights[1]

@@ -1,4 +1,4 @@
-"""The acting pass of IQN: what the network says, in fewer and smaller steps."""
+"""The forward pass of IQN's policy gives what its network gives."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from rookery.algorithms.base import PolicyInput
-from rookery.algorithms.iqn import IQN, IqnPolicy
-from rookery.algorithms.iqn_network import midpoints
+from rookery.algorithms.iqn import IQN, IqnPolicy, midpoints
 from rookery.specs import Part
 from tests.algorithms.conftest import PARTS, SEED, agent_of, spec_of
 
@@ -25,9 +24,9 @@ KINDS = {
 }
 
 
-def plans_of(kind, agents=3):
-    parts, chosen = KINDS[kind]
-    return [agent_of(i, spec_of(i, parts), **chosen) for i in range(agents)]
+def agents_of(kind, agents=3):
+    parts, settings = KINDS[kind]
+    return [agent_of(i, spec_of(i, parts), **settings) for i in range(agents)]
 
 
 def weights_of(agents):
@@ -35,105 +34,105 @@ def weights_of(agents):
     return [learner.initial(agent)["weights"] for agent in agents]
 
 
-def moment_of(agents, worlds, most=1, luck=0):
-    """Return a moment in which a fifth of everything is above 0, up to `most`."""
-    probability = np.random.default_rng(luck)
-    seen = []
+def make_input(agents, worlds, most=1, data_seed=0):
+    """Return an input in which a fifth of all entries are above 0, up to `most`."""
+    rng = np.random.default_rng(data_seed)
+    observations = []
     for agent in agents:
         shapes = {k: (worlds, 2, *part.shape) for k, part in agent.spec.parts.items()}
-        seen.append(
+        observations.append(
             {
-                name: (
-                    (probability.random(shape) < 0.2) * probability.integers(1, most + 1)
-                ).astype(agent.spec.parts[name].dtype)
+                name: ((rng.random(shape) < 0.2) * rng.integers(1, most + 1)).astype(
+                    agent.spec.parts[name].dtype
+                )
                 for name, shape in shapes.items()
             }
         )
-    draws = probability.random((len(agents), worlds, 2))
-    return PolicyInput(seen, [None] * len(agents), draws, np.zeros(len(agents)))
+    draws = rng.random((len(agents), worlds, 2))
+    return PolicyInput(observations, [None] * len(agents), draws, np.zeros(len(agents)))
 
 
-def acted(agents, weights, moment):
+def act(agents, weights, policy_input):
     policy = IqnPolicy(agents, SEED)
     policy.begin_round(weights, 1, noise=False)
-    return policy.act(moment)
+    return policy.act(policy_input)
 
 
-def means_of(agents, weights, moment):
-    """Return what the network says without any pass."""
+def means_of(agents, weights, policy_input):
+    """Return what the network gives without the acting pass."""
     network = IqnPolicy(agents, SEED).network
     views = network.parameters.views(torch.from_numpy(np.stack(weights)))
-    worlds = moment.draws.shape[1]
+    worlds = policy_input.draws.shape[1]
     inputs = np.zeros((len(agents), worlds, network.features.padded), np.float32)
-    for rows, parts in zip(inputs, moment.seen, strict=True):
+    for rows, parts in zip(inputs, policy_input.observations, strict=True):
         network.features.fill(rows, parts)
-    fractions = midpoints(len(agents), agents[0].settings.iqn.acting_quantiles)
+    taus = midpoints(len(agents), agents[0].settings.iqn.acting_quantiles)
     with torch.no_grad():
-        hidden = network.read(views, torch.from_numpy(inputs))
-        return network.means(views, hidden, network.embed(views, fractions)).numpy()
+        return network.means(views, torch.from_numpy(inputs), taus).numpy()
 
 
-def test_only_whole_numbers_that_are_read_as_they_are_count_as_flags():
-    found = {kind: IqnPolicy(plans_of(kind), SEED).network.sees_flags for kind in KINDS}
+def test_only_unscaled_integers_without_a_convolution_count_as_sparse():
+    networks = {kind: IqnPolicy(agents_of(kind), SEED).network for kind in KINDS}
 
-    assert [kind for kind, flags in found.items() if flags] == list(KINDS)[:3]
+    sparse = [k for k, network in networks.items() if network.encoder.has_sparse_inputs]
+    assert sparse == list(KINDS)[:3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("worlds", "most"), [(1, 1), (6, 1), (6, 200)])
-def test_a_pass_says_what_the_network_says(kind, worlds, most):
-    agents = plans_of(kind)
-    weights, moment = weights_of(agents), moment_of(agents, worlds, most)
+def test_the_acting_pass_gives_the_means_of_the_network(kind, worlds, most):
+    agents = agents_of(kind)
+    weights, policy_input = weights_of(agents), make_input(agents, worlds, most)
 
-    choice = acted(agents, weights, moment)
+    output = act(agents, weights, policy_input)
 
-    means = means_of(agents, weights, moment)
-    np.testing.assert_allclose(choice.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
-    chosen = np.take_along_axis(means, choice.actions[..., None], axis=2)[..., 0]
+    means = means_of(agents, weights, policy_input)
+    np.testing.assert_allclose(output.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
+    chosen = np.take_along_axis(means, output.actions[..., None], axis=2)[..., 0]
     np.testing.assert_allclose(chosen, means.max(axis=2), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_agent_that_sees_nothing_acts_by_what_it_has_learned_to_expect(kind):
-    agents = plans_of(kind)
-    weights, moment = weights_of(agents), moment_of(agents, 4)
-    for part in moment.seen[1].values():
+def test_an_observation_of_zeros_gives_the_means_of_the_network(kind):
+    agents = agents_of(kind)
+    weights, policy_input = weights_of(agents), make_input(agents, 4)
+    for part in policy_input.observations[1].values():
         part[...] = 0
 
-    choice = acted(agents, weights, moment)
+    output = act(agents, weights, policy_input)
 
-    means = means_of(agents, weights, moment)
-    np.testing.assert_allclose(choice.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
+    means = means_of(agents, weights, policy_input)
+    np.testing.assert_allclose(output.values, means.max(axis=2), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("worlds", [1, 5])
-def test_an_agent_gets_the_same_bits_in_any_company(kind, worlds):
-    agents = plans_of(kind)
-    weights, moment = weights_of(agents), moment_of(agents, worlds)
+def test_an_agent_gets_the_same_bits_in_any_group(kind, worlds):
+    agents = agents_of(kind)
+    weights, policy_input = weights_of(agents), make_input(agents, worlds)
 
-    together = acted(agents, weights, moment)
+    together = act(agents, weights, policy_input)
 
     for i in range(len(agents)):
         own = PolicyInput(
-            moment.seen[i : i + 1],
-            moment.legal[i : i + 1],
-            moment.draws[i : i + 1],
-            moment.exploration[i : i + 1],
+            policy_input.observations[i : i + 1],
+            policy_input.legal[i : i + 1],
+            policy_input.draws[i : i + 1],
+            policy_input.exploration[i : i + 1],
         )
-        alone = acted(agents[i : i + 1], weights[i : i + 1], own)
+        alone = act(agents[i : i + 1], weights[i : i + 1], own)
         assert alone.values.tobytes() == together.values[i].tobytes()
         assert alone.actions.tobytes() == together.actions[i].tobytes()
 
 
-def test_a_pass_leaves_nothing_behind_for_the_next():
-    agents = plans_of("flags")
+def test_a_pass_does_not_depend_on_the_one_before():
+    agents = agents_of("flags")
     weights = weights_of(agents)
     policy = IqnPolicy(agents, SEED)
     policy.begin_round(weights, 1, noise=False)
-    policy.act(moment_of(agents, 3, luck=1))
-    moment = moment_of(agents, 3, luck=2)
+    policy.act(make_input(agents, 3, data_seed=1))
+    policy_input = make_input(agents, 3, data_seed=2)
 
-    again = policy.act(moment)
+    again = policy.act(policy_input)
 
-    assert again.values.tobytes() == acted(agents, weights, moment).values.tobytes()
+    assert again.values.tobytes() == act(agents, weights, policy_input).values.tobytes()

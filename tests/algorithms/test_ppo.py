@@ -11,45 +11,45 @@ import torch
 
 from rookery.actor.policies import exploration_of
 from rookery.algorithms.base import PolicyInput
-from rookery.algorithms.common.rollout import advantages_of
+from rookery.algorithms.common.rollout import advantages_of, successors_of
 from rookery.algorithms.ppo import PPO
 from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import (
     SEED,
     TURNS,
     WORLDS,
-    Crew,
-    Life,
+    Experience,
+    GroupTrainer,
     agent_of,
     same_bits,
     spec_of,
 )
 
-# A plain implementation: rows become steps one by one, without padding.
+# A plain implementation: transitions are read from rows one by one, without padding.
 
 
-def plain_steps(life, first):
-    """Return the steps that close from turn `first` on, in the order they opened."""
-    found = []
-    for turn in range(life.turn):
-        for world in range(life.worlds):
-            step = plain_step(life, turn, world)
-            if step is not None and first <= step.closes < life.turn:
-                found.append(step)
-    return found
+def plain_transitions(experience, first):
+    """Return the transitions that close from turn `first` on, in the order they opened."""
+    transitions = []
+    for turn in range(experience.turn):
+        for world in range(experience.worlds):
+            step = plain_transition(experience, turn, world)
+            if step is not None and first <= step.closes < experience.turn:
+                transitions.append(step)
+    return transitions
 
 
-def plain_step(life, turn, world):
-    columns = life.rows.columns
+def plain_transition(experience, turn, world):
+    columns = experience.rows.columns
     if not columns["active"][turn, world]:
         return None
-    discount, total, then = life.agent.settings.discount, 0.0, turn
+    discount, total, then = experience.agent.settings.discount, 0.0, turn
     while True:
         total += discount ** (then - turn) * float(columns["reward"][then, world])
         ended = bool(columns["terminated"][then, world])
         over = ended or bool(columns["truncated"][then, world])
         then += 1
-        if then >= life.turn:
+        if then >= experience.turn:
             return None
         if over or columns["active"][then, world]:
             break
@@ -57,19 +57,19 @@ def plain_step(life, turn, world):
         turn=turn,
         world=world,
         closes=then,
-        gained=total,
+        reward=total,
         discount=0.0 if ended else discount ** (then - turn),
-        now=plain_look(life, turn, world),
-        next=plain_look(life, then, world),
+        obs=plain_observation(experience, turn, world),
+        next_obs=plain_observation(experience, then, world),
         action=int(columns["action"][turn, world]),
-        old_log=float(np.log(columns["probability"][turn, world])),
+        old_log_prob=float(np.log(columns["probability"][turn, world])),
         legal=columns["legal"][turn, world] if "legal" in columns else None,
     )
 
 
-def plain_look(life, turn, world):
+def plain_observation(experience, turn, world):
     """Return the newest two rows as one vector: view, scaled, then self."""
-    columns = life.rows.columns
+    columns = experience.rows.columns
     whole = []
     for name, scale in (("part.view", 1 / 255), ("part.self", 1.0)):
         newest = columns[name][turn, world].astype(np.float64).ravel() * scale
@@ -81,7 +81,7 @@ def plain_look(life, turn, world):
 
 
 class PlainPpo:
-    """PPO with torch's own Adam."""
+    """PPO with torch's Adam."""
 
     def __init__(self, agent, weights):
         self.settings = agent.settings
@@ -93,8 +93,8 @@ class PlainPpo:
             self.weights.values(), lr=self.settings.learning_rate
         )
 
-    def look(self, inputs, legal=None):
-        """Return log-probabilities of actions and the value of one observation."""
+    def forward(self, inputs, legal=None):
+        """Return the log probabilities of actions and the value of one observation."""
         hidden, weights = inputs, self.weights
         for i in range(self.settings.network.depth):
             hidden = torch.tanh(
@@ -107,35 +107,37 @@ class PlainPpo:
         return torch.log_softmax(logits, dim=0), value[0]
 
     @torch.no_grad()
-    def judge(self, steps):
-        """Give steps their advantages and targets, by the state a round starts from."""
-        by_place = {(step.turn, step.world): step for step in steps}
+    def compute_advantages(self, steps):
+        """Give transitions their advantages and returns."""
+        by_row = {(step.turn, step.world): step for step in steps}
         for step in reversed(steps):
-            value, after = (self.look(seen)[1].item() for seen in (step.now, step.next))
-            raw = step.gained + step.discount * after - value
-            follower = by_place.get((step.closes, step.world))
-            if follower is not None:
-                raw += step.discount * self.settings.ppo.gae * follower.raw
-            step.raw, step.target = raw, value + raw
-        every = np.array([step.raw for step in steps])
+            value, next_value = (
+                self.forward(inputs)[1].item() for inputs in (step.obs, step.next_obs)
+            )
+            raw = step.reward + step.discount * next_value - value
+            successor = by_row.get((step.closes, step.world))
+            if successor is not None:
+                raw += step.discount * self.settings.ppo.gae * successor.raw
+            step.raw, step.value_target = raw, value + raw
+        raws = np.array([step.raw for step in steps])
         for step in steps:
-            step.advantage = (step.raw - every.mean()) / (every.std() + 1e-8)
+            step.advantage = (step.raw - raws.mean()) / (raws.std() + 1e-8)
 
     def update(self, steps):
-        """Take one step of the optimizer; return the loss."""
+        """Make one update; return the loss."""
         ppo, total = self.settings.ppo, torch.tensor(0.0)
         for step in steps:
-            logs, value = self.look(step.now, step.legal)
-            ratio = (logs[step.action] - step.old_log).exp()
+            log_probs, value = self.forward(step.obs, step.legal)
+            ratio = (log_probs[step.action] - step.old_log_prob).exp()
             gain = ratio * step.advantage
             if step.advantage > 0 and ratio > 1 + ppo.clip:
                 gain = torch.tensor((1 + ppo.clip) * step.advantage)
             if step.advantage < 0 and ratio < 1 - ppo.clip:
                 gain = torch.tensor((1 - ppo.clip) * step.advantage)
-            sure = logs[torch.isfinite(logs)]
-            entropy = -(sure.exp() * sure).sum()
+            finite = log_probs[torch.isfinite(log_probs)]
+            entropy = -(finite.exp() * finite).sum()
             total = total - gain - ppo.entropy * entropy
-            total = total + ppo.value * (step.target - value) ** 2
+            total = total + ppo.value * (step.value_target - value) ** 2
         loss = total / len(steps)
         self.optimizer.zero_grad()
         loss.backward()
@@ -143,178 +145,182 @@ class PlainPpo:
         self.optimizer.step()
         return loss.item()
 
-    def learn(self, steps, number, agent, places):
+    def learn(self, steps, number, agent, slots):
         """Learn a round; return the mean loss of its updates."""
-        self.judge(steps)
-        ppo, found = self.settings.ppo, []
-        size = -(-places // ppo.minibatches)
-        for one in range(ppo.passes):
+        self.compute_advantages(steps)
+        ppo, updates = self.settings.ppo, []
+        size = -(-slots // ppo.minibatches)
+        for k in range(ppo.passes):
             stream = Stream(SEED, Purpose.LEARNER)
-            drawn = stream.bits((agent, number, one), 0, places)[0]
-            shuffled = sorted(range(places), key=lambda place: drawn[place])
+            drawn = stream.bits((agent, number, k), 0, slots)[0]
+            shuffled = sorted(range(slots), key=lambda slot: drawn[slot])
             for start in range(0, size * ppo.minibatches, size):
-                chosen = shuffled[start : start + size]
-                found.append(self.update([steps[i] for i in chosen if i < len(steps)]))
-        return np.mean(found)
+                used = [i for i in shuffled[start : start + size] if i < len(steps)]
+                updates.append(self.update([steps[i] for i in used]))
+        return np.mean(updates)
 
 
 CASES = {
     "as shipped": {},
     "one minibatch": {"ppo": {"passes": 1, "minibatches": 1}},
     "odd minibatches": {"ppo": {"minibatches": 5}},
-    "clipped often": {"ppo": {"clip": 0.01, "passes": 3}},
+    "tight clip": {"ppo": {"clip": 0.01, "passes": 3}},
     "no entropy": {"ppo": {"entropy": 0.0}},
     "much entropy": {"ppo": {"entropy": 0.5}},
-    "values weigh more": {"ppo": {"value": 2.0}},
-    "no tail": {"ppo": {"gae": 0.0}},
-    "whole tail": {"ppo": {"gae": 1.0}, "discount": 0.9},
+    "higher value weight": {"ppo": {"value": 2.0}},
+    "lambda 0": {"ppo": {"gae": 0.0}},
+    "lambda 1": {"ppo": {"gae": 1.0}, "discount": 0.9},
     "deep and odd": {"network": {"width": 13, "depth": 3}},
-    "small gradients": {"gradient": {"clip": 0.05}},
+    "clipped gradients": {"gradient": {"clip": 0.05}},
     "masked": {},
 }
 
 
-@pytest.mark.parametrize(("name", "chosen"), CASES.items(), ids=CASES)
-def test_rounds_are_those_of_a_plain_implementation(name, chosen):
-    agent = agent_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **chosen)
-    crew = Crew(PPO, [agent])
-    parameters, life = crew.learner.network.parameters, crew.lives[0]
-    plain = PlainPpo(agent, parameters.real(crew.states[0]["weights"]))
+@pytest.mark.parametrize(("name", "settings"), CASES.items(), ids=CASES)
+def test_rounds_are_those_of_a_plain_implementation(name, settings):
+    agent = agent_of(3, spec_of(3, masked=name == "masked"), learning_rate=1e-3, **settings)
+    trainer = GroupTrainer(PPO, [agent])
+    parameters, experience = trainer.learner.network.parameters, trainer.experiences[0]
+    plain = PlainPpo(agent, parameters.unpadded(trainer.states[0]["weights"]))
     updates = agent.settings.ppo.passes * agent.settings.ppo.minibatches
     for number in (1, 2):
-        (metrics,) = crew.train()
-        steps = plain_steps(life, life.first)
-        loss = plain.learn(steps, number, agent=3, places=TURNS * WORLDS)
+        (metrics,) = trainer.train()
+        steps = plain_transitions(experience, experience.first)
+        loss = plain.learn(steps, number, agent=3, slots=TURNS * WORLDS)
 
         assert metrics["updates"] == updates
         assert len(steps) < TURNS * WORLDS
         assert metrics["loss"] == pytest.approx(loss, rel=1e-3, abs=1e-5)
-    for key, real in parameters.real(crew.states[0]["weights"]).items():
+    for key, array in parameters.unpadded(trainer.states[0]["weights"]).items():
         expected = plain.weights[key].detach().numpy()
-        assert np.allclose(real, expected, rtol=0, atol=2e-5), key
-    assert crew.states[0]["counters"].tolist() == [2 * updates, 0]
+        assert np.allclose(array, expected, rtol=0, atol=2e-5), key
+    assert trainer.states[0]["counters"].tolist() == [2 * updates, 0]
 
 
-def test_steps_that_opened_in_the_round_before_are_learned_from_once():
-    crew = Crew(PPO, [agent_of()])
-    life = crew.lives[0]
+def test_transitions_that_opened_in_the_round_before_are_learned_from_once():
+    trainer = GroupTrainer(PPO, [agent_of()])
+    experience = trainer.experiences[0]
 
-    crew.train()
-    early = {(step.turn, step.world) for step in plain_steps(life, life.first)}
-    crew.train()
-    late = {(step.turn, step.world) for step in plain_steps(life, life.first)}
+    trainer.train()
+    early = {
+        (step.turn, step.world) for step in plain_transitions(experience, experience.first)
+    }
+    trainer.train()
+    late = {
+        (step.turn, step.world) for step in plain_transitions(experience, experience.first)
+    }
 
-    steps = np.sort(life.reader.closed_since(life.first))
-    assert {divmod(int(step), WORLDS) for step in steps} == late
+    transitions = np.sort(experience.reader.closed_since(experience.first))
+    assert {divmod(int(each), WORLDS) for each in transitions} == late
     assert not early & late
-    assert any(turn < life.first for turn, _ in late)
+    assert any(turn < experience.first for turn, _ in late)
 
 
 @pytest.mark.parametrize("tamper", [1, 5])
-def test_what_is_written_while_an_agent_is_out_weighs_nothing(tamper):
+def test_rows_in_which_an_agent_is_out_do_not_matter(tamper):
     agent = agent_of(spec=spec_of(masked=True), frames=1)
-    one, other = Crew(PPO, [agent]), Crew(PPO, [agent])
+    plain, tampered = GroupTrainer(PPO, [agent]), GroupTrainer(PPO, [agent])
 
-    one.train(rounds=3)
-    other.train(rounds=3, tamper=tamper)
+    plain.train(rounds=3)
+    tampered.train(rounds=3, tamper=tamper)
 
-    columns = [crew.lives[0].rows.columns["part.self"] for crew in (one, other)]
+    columns = [
+        trainer.experiences[0].rows.columns["part.self"] for trainer in (plain, tampered)
+    ]
     assert not np.array_equal(*columns)
-    assert same_bits(one.states[0], other.states[0])
+    assert same_bits(plain.states[0], tampered.states[0])
 
 
-def test_a_round_without_steps_changes_nothing():
+def test_a_round_without_transitions_changes_nothing():
     agent = agent_of()
-    crew = Crew(PPO, [agent])
-    before = crew.states[0]
+    trainer = GroupTrainer(PPO, [agent])
+    before = trainer.states[0]
 
-    (metrics,) = crew.learn(first=0)
+    (metrics,) = trainer.learn(first=0)
 
     assert metrics["updates"] == 0
-    assert same_bits(crew.states[0], before)
+    assert same_bits(trainer.states[0], before)
 
 
 @pytest.mark.shows("A1")
-def test_a_minibatch_without_a_step_leaves_every_bit_as_it_was():
-    places = TURNS * WORLDS
-    one_each = {"passes": 1, "minibatches": places}
-    crew = Crew(PPO, [agent_of(i, ppo=one_each) for i in range(2)])
-    crew.train()  # there are moments now, which would move weights
-    group, kept = crew.learner.group, []
-    step = group.apply
+def test_a_minibatch_without_transitions_changes_no_bit():
+    slots = TURNS * WORLDS
+    one_each = {"passes": 1, "minibatches": slots}
+    trainer = GroupTrainer(PPO, [agent_of(i, ppo=one_each) for i in range(2)])
+    trainer.train()  # there are policy_inputs now, which would move weights
+    group, updates = trainer.learner.group, []
+    apply = group.apply
 
     def watched(gradients, loss, active):
-        before = crew.states
-        norms = step(gradients, loss, active)
-        for i, (old, new) in enumerate(zip(before, crew.states, strict=True)):
-            kept.append((i, bool(active[i]), same_bits(old, new)))
+        before = trainer.states
+        norms = apply(gradients, loss, active)
+        for i, (old, new) in enumerate(zip(before, trainer.states, strict=True)):
+            updates.append((i, bool(active[i]), same_bits(old, new)))
         return norms
 
     group.apply = watched
-    metrics = crew.train()
+    metrics = trainer.train()
 
-    assert len(kept) == 2 * places
-    assert all(active != same for _, active, same in kept)
-    for i, life in enumerate(crew.lives):
-        steps = len(life.reader.closed_since(life.first))
-        assert 0 < steps < places
-        assert sum(active for agent, active, _ in kept if agent == i) == steps
-        assert metrics[i]["updates"] == steps
+    assert len(updates) == 2 * slots
+    assert all(active != same for _, active, same in updates)
+    for i, experience in enumerate(trainer.experiences):
+        count = len(experience.reader.closed_since(experience.first))
+        assert 0 < count < slots
+        assert sum(active for agent, active, _ in updates if agent == i) == count
+        assert metrics[i]["updates"] == count
 
 
-def test_metrics_tell_of_the_steps_and_not_of_unused_places():
+def test_metrics_are_means_over_transitions_without_unused_slots():
     agent = agent_of(ppo={"passes": 1, "minibatches": 1})
-    crew = Crew(PPO, [agent])
-    real = crew.learner.network.parameters.real(crew.states[0]["weights"])
-    plain = PlainPpo(agent, real)
+    trainer = GroupTrainer(PPO, [agent])
+    weights = trainer.learner.network.parameters.unpadded(trainer.states[0]["weights"])
+    plain = PlainPpo(agent, weights)
 
-    (metrics,) = crew.train()
+    (metrics,) = trainer.train()
 
-    steps = plain_steps(crew.lives[0], 0)
-    plain.judge(steps)
-    wrong = np.mean([abs(step.raw) for step in steps])
-    values = np.mean([step.target - step.raw for step in steps])
-    assert metrics["td_error"] == pytest.approx(wrong, rel=1e-3)
+    steps = plain_transitions(trainer.experiences[0], 0)
+    plain.compute_advantages(steps)
+    errors = np.mean([abs(step.raw) for step in steps])
+    values = np.mean([step.value_target - step.raw for step in steps])
+    assert metrics["td_error"] == pytest.approx(errors, rel=1e-3)
     assert metrics["q_value"] == pytest.approx(values, rel=1e-3)
 
 
-def test_standardising_rewards_makes_a_difference_to_ppo_too():
-    calm = Crew(PPO, [agent_of(reward={"standardise": True})])
-    plain = Crew(PPO, [agent_of()])
+def test_standardised_rewards_change_what_ppo_learns():
+    standardised = GroupTrainer(PPO, [agent_of(reward={"standardise": True})])
+    plain = GroupTrainer(PPO, [agent_of()])
 
-    calm.train(rounds=2)
+    standardised.train(rounds=2)
     plain.train(rounds=2)
 
-    assert not same_bits(calm.states[0], plain.states[0])
+    assert not same_bits(standardised.states[0], plain.states[0])
 
 
 # Advantages.
 
 
 def test_advantages_by_hand():
-    # One world; steps open at 0, 1 and 4 and close at 1, 4 and 5, where nothing opens.
-    found = advantages_of(
-        np.array([0, 1, 4]),
-        np.array([1, 4, 5]),
-        np.array([0, 0, 0]),
+    # One world; transitions open at 0, 1 and 4, and close at 1, 4 and 5.
+    result = advantages_of(
+        successors_of(np.array([0, 1, 4]), np.array([1, 4, 5]), np.array([0, 0, 0])),
         np.array([1.0, 2.0, 4.0]),
         np.array([0.5, 0.5, 0.5]),
     )
 
-    assert found.tolist() == [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4]
+    assert result.tolist() == [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4]
 
 
 def test_advantages_never_cross_worlds_or_ends():
-    # World 0: 0 → 1 ends there (decay 0); world 1: 0 → 1 goes on.
-    found = advantages_of(
-        np.array([0, 0, 1, 1]),
-        np.array([1, 1, 2, 2]),
-        np.array([0, 1, 0, 1]),
+    # World 0: 0 → 1 ends there (decay 0); world 1: 0 → 1 continues.
+    result = advantages_of(
+        successors_of(
+            np.array([0, 0, 1, 1]), np.array([1, 1, 2, 2]), np.array([0, 1, 0, 1])
+        ),
         np.array([1.0, 10.0, 100.0, 1000.0]),
         np.array([0.0, 0.5, 0.5, 0.5]),
     )
 
-    assert found.tolist() == [1, 510, 100, 1000]
+    assert result.tolist() == [1, 510, 100, 1000]
 
 
 # Acting.
@@ -327,31 +333,32 @@ def policy_of(agents):
     return policy, weights
 
 
-def moment_of(agent, worlds, exploration=1.0, legal=None, luck=0):
-    life = Life(agent, luck, worlds=worlds)
-    life.live()
-    seen = life.reader.look(np.full(worlds, life.turn - 1), np.arange(worlds))
-    draws = np.random.default_rng(luck).random((1, worlds, 2))
-    return PolicyInput([seen], [legal], draws, np.array([exploration]))
+def make_input(agent, worlds, exploration=1.0, legal=None, data_seed=0):
+    experience = Experience(agent, data_seed, worlds=worlds)
+    experience.play_round()
+    turns = np.full(worlds, experience.turn - 1)
+    observations = experience.reader.look(turns, np.arange(worlds))
+    draws = np.random.default_rng(data_seed).random((1, worlds, 2))
+    return PolicyInput([observations], [legal], draws, np.array([exploration]))
 
 
-def chances_of(agent, weights, moment, policy):
+def plain_probabilities(agent, weights, policy_input, policy):
     """Return the probabilities of all actions by the plain implementation."""
-    plain = PlainPpo(agent, policy.network.parameters.real(weights))
-    found = []
-    for world in range(moment.draws.shape[1]):
-        view = moment.seen[0]["view"][world].astype(np.float64).ravel() / 255
-        inputs = np.concatenate([view, moment.seen[0]["self"][world].ravel()])
-        legal = None if moment.legal[0] is None else moment.legal[0][world]
-        logs, _ = plain.look(torch.tensor(inputs, dtype=torch.float32), legal)
-        found.append(logs.detach().exp().numpy())
-    return np.array(found)
+    plain = PlainPpo(agent, policy.network.parameters.unpadded(weights))
+    rows = []
+    for world in range(policy_input.draws.shape[1]):
+        view = policy_input.observations[0]["view"][world].astype(np.float64).ravel() / 255
+        inputs = np.concatenate([view, policy_input.observations[0]["self"][world].ravel()])
+        legal = None if policy_input.legal[0] is None else policy_input.legal[0][world]
+        log_probs, _ = plain.forward(torch.tensor(inputs, dtype=torch.float32), legal)
+        rows.append(log_probs.detach().exp().numpy())
+    return np.array(rows)
 
 
-def some_legal(worlds, actions=5):
-    probability = np.random.default_rng(0)
-    legal = probability.random((worlds, actions)) < 0.4
-    legal[np.arange(worlds), probability.integers(actions, size=worlds)] = True
+def random_legal(worlds, actions=5):
+    rng = np.random.default_rng(0)
+    legal = rng.random((worlds, actions)) < 0.4
+    legal[np.arange(worlds), rng.integers(actions, size=worlds)] = True
     return legal
 
 
@@ -359,15 +366,15 @@ def some_legal(worlds, actions=5):
 def test_probabilities_and_entropies_are_those_of_the_network(masked):
     agent = agent_of(spec=spec_of(masked=masked))
     policy, weights = policy_of([agent])
-    moment = moment_of(agent, 30, legal=some_legal(30) if masked else None)
+    policy_input = make_input(agent, 30, legal=random_legal(30) if masked else None)
 
-    choice = policy.act(moment)
+    output = policy.act(policy_input)
 
-    probabilities = chances_of(agent, weights[0], moment, policy)
-    taken = probabilities[np.arange(30), choice.actions[0]]
+    probabilities = plain_probabilities(agent, weights[0], policy_input, policy)
+    taken = probabilities[np.arange(30), output.actions[0]]
     logs = np.log(np.maximum(probabilities, 1e-30))
-    assert choice.probabilities[0] == pytest.approx(taken, rel=1e-4)
-    assert choice.entropies[0] == pytest.approx(
+    assert output.probabilities[0] == pytest.approx(taken, rel=1e-4)
+    assert output.entropies[0] == pytest.approx(
         -(probabilities * logs).sum(axis=1), abs=1e-4
     )
 
@@ -375,15 +382,18 @@ def test_probabilities_and_entropies_are_those_of_the_network(masked):
 def test_actions_are_taken_as_often_as_their_probabilities_say():
     agent = agent_of()
     policy, weights = policy_of([agent])
-    moment = moment_of(agent, 1)
-    (probabilities,) = chances_of(agent, weights[0], moment, policy)
+    policy_input = make_input(agent, 1)
+    (probabilities,) = plain_probabilities(agent, weights[0], policy_input, policy)
     worlds = 4_000
-    moment.seen = [
-        {name: np.repeat(a, worlds, axis=0) for name, a in moment.seen[0].items()}
+    policy_input.observations = [
+        {
+            name: np.repeat(a, worlds, axis=0)
+            for name, a in policy_input.observations[0].items()
+        }
     ]
-    moment.draws = np.random.default_rng(0).random((1, worlds, 2))
+    policy_input.draws = np.random.default_rng(0).random((1, worlds, 2))
 
-    actions = policy.act(moment).actions[0]
+    actions = policy.act(policy_input).actions[0]
 
     assert np.bincount(actions, minlength=5) / worlds == pytest.approx(
         probabilities, abs=0.03
@@ -394,10 +404,10 @@ def test_actions_are_taken_as_often_as_their_probabilities_say():
 def test_the_smallest_and_the_largest_draw_take_the_first_and_last_action(draw, expected):
     agent = agent_of()
     policy, _ = policy_of([agent])
-    moment = moment_of(agent, 50)
-    moment.draws = np.full((1, 50, 2), draw)
+    policy_input = make_input(agent, 50)
+    policy_input.draws = np.full((1, 50, 2), draw)
 
-    actions = policy.act(moment).actions[0]
+    actions = policy.act(policy_input).actions[0]
 
     assert set(actions.tolist()) == {0 if expected == "first" else 4}
 
@@ -409,30 +419,30 @@ def test_the_smallest_and_the_largest_draw_take_the_first_and_last_action(draw, 
 def test_illegal_actions_are_never_taken(draw, exploration):
     agent = agent_of(spec=spec_of(masked=True))
     policy, _ = policy_of([agent])
-    legal = some_legal(300)
-    moment = moment_of(agent, 300, exploration, legal)
+    legal = random_legal(300)
+    policy_input = make_input(agent, 300, exploration, legal)
     if draw is not None:
-        moment.draws = np.full((1, 300, 2), draw)
+        policy_input.draws = np.full((1, 300, 2), draw)
 
-    choice = policy.act(moment)
+    output = policy.act(policy_input)
 
-    assert legal[np.arange(300), choice.actions[0]].all()
-    assert (choice.probabilities > 0).all()
+    assert legal[np.arange(300), output.actions[0]].all()
+    assert (output.probabilities > 0).all()
 
 
-def test_without_exploration_the_likeliest_action_is_taken():
+def test_without_exploration_the_most_likely_action_is_taken():
     agent = agent_of()
     policy, weights = policy_of([agent])
-    moment = moment_of(agent, 30, exploration=0.0)
+    policy_input = make_input(agent, 30, exploration=0.0)
 
-    choice = policy.act(moment)
+    output = policy.act(policy_input)
 
-    probabilities = chances_of(agent, weights[0], moment, policy)
-    assert choice.actions[0].tolist() == probabilities.argmax(axis=1).tolist()
+    probabilities = plain_probabilities(agent, weights[0], policy_input, policy)
+    assert output.actions[0].tolist() == probabilities.argmax(axis=1).tolist()
 
 
-def test_ppo_goes_on_drawing_when_epsilon_has_run_out():
-    # Epsilon is no setting of PPO's; one that ends at 0 must not make it greedy.
+def test_ppo_keeps_sampling_when_epsilon_has_reached_0():
+    # PPO does not use epsilon; one that ends at 0 must not make it greedy.
     agent = agent_of(algorithm="ppo", epsilon={"end": 0.0, "steps": 1})
     agent = replace(agent, algorithm=PPO, learns=True)
 

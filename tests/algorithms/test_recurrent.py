@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rookery.algorithms.agents import check_agents
-from rookery.algorithms.common.rollout import LEAST
+from rookery.algorithms.common.rollout import SMALLEST_STD
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.errors import ConfigError
@@ -19,16 +19,16 @@ from rookery.replay.rows import Rows
 from rookery.replay.sequences import Timeline
 from rookery.shm.block import Block
 from rookery.specs import Part
-from tests.algorithms.conftest import SEED, WORLDS, Crew, agent_of, spec_of
+from tests.algorithms.conftest import SEED, WORLDS, GroupTrainer, agent_of, spec_of
 
 PART = {"self": Part((3,), np.dtype(np.float32))}
 LENGTH = 6
 
 
-# By hand: a network whose values are its last biases, and three steps.
+# By hand: a network whose values are its last biases, and three transitions.
 
 
-def hand_plan(burn_in, gap):
+def hand_agent(burn_in, gap):
     return agent_of(
         spec=spec_of(parts=PART, actions=2),
         frames=1,
@@ -43,14 +43,14 @@ def hand_plan(burn_in, gap):
 
 
 def hand_reader(agent):
-    """Return an episode of three steps, its closing row, and the next one's first."""
+    """Return an episode of three transitions, its closing row, and the next one's first."""
     rows = Rows(Block.create(Rows.layout(agent.spec, 1, 8, 16)))
     writer = ReplayWriter(rows)
     ages, actions, rewards = [0, 1, 2, 3, 0], [0, 1, 0, 0, 0], [1.0, 0.0, 3.0, 0.0, 0.0]
     for turn in range(5):
-        seen, active = {"self": np.ones((1, 3), np.float32)}, np.array([turn != 3])
+        parts, active = {"self": np.ones((1, 3), np.float32)}, np.array([turn != 3])
         hidden = np.full((1, 16), 0.1 * turn, np.float32)
-        writer.write_observation(turn, seen, active, None, np.array([ages[turn]]), hidden)
+        writer.write_observation(turn, parts, active, None, np.array([ages[turn]]), hidden)
         writer.write_action(turn, np.array([actions[turn]]), 0.5, 0)
         over = np.array([turn == 2])
         writer.write_outcome(turn, np.array([rewards[turn]]), over, ~np.ones(1, bool))
@@ -60,7 +60,7 @@ def hand_reader(agent):
 
 
 def learned_by_hand(step, burn_in, gap=0.0):
-    agent = hand_plan(burn_in, gap)
+    agent = hand_agent(burn_in, gap)
     learner = RECURRENT_DQN.learner([agent], SEED)
     named = learner.named(learner.initial(agent))
     for name, array in named.items():
@@ -74,7 +74,7 @@ def learned_by_hand(step, burn_in, gap=0.0):
     return metrics
 
 
-# Values are 1 and 2. The steps aim at 1 + 2/2, 0 + 2/2 and 3; they are off by 1, -1 and 2.
+# Values are 1 and 2. Targets are 1 + 2/2, 0 + 2/2 and 3: errors are 1, -1 and 2.
 LOSSES = {0: 0.5, 1: 0.5, 2: 1.5}
 SIZES = {0: 1.0, 1: 1.0, 2: 2.0}
 
@@ -84,7 +84,7 @@ SIZES = {0: 1.0, 1: 1.0, 2: 2.0}
     [(0, 0, (0, 1, 2)), (0, 2, (0, 1, 2)), (1, 0, (1, 2)), (1, 1, (2,))],
     ids=["all", "an episode's start needs no burn-in", "from the second", "burn-in"],
 )
-def test_the_loss_of_three_steps_is_what_one_reckons_by_hand(step, burn_in, learned):
+def test_the_loss_of_three_transitions_by_hand(step, burn_in, learned):
     metrics = learned_by_hand(step, burn_in)
 
     loss = sum(LOSSES[i] for i in learned) / len(learned)
@@ -94,9 +94,9 @@ def test_the_loss_of_three_steps_is_what_one_reckons_by_hand(step, burn_in, lear
     assert metrics["td_error"] == pytest.approx(0.9 * max(sizes) + 0.1 * np.mean(sizes))
 
 
-def test_worse_actions_are_aimed_below_what_followed():
-    # The first and the last took the action that is worth 1 less: they aim half of that
-    # lower, at 1.5 and 2.5.
+def test_targets_of_worse_actions_are_lowered_by_advantage_learning():
+    # The first and the last took the action with a gap of 1: their targets are half of
+    # that lower, 1.5 and 2.5.
     metrics = learned_by_hand(0, 0, gap=0.5)
 
     assert metrics["loss"] == pytest.approx((0.125 + 0.5 + 1.0) / 3)
@@ -107,39 +107,45 @@ def test_worse_actions_are_aimed_below_what_followed():
 
 
 class Plain:
-    """One agent's network as one would write it down, row by row."""
+    """One agent's network, row by row."""
 
     def __init__(self, learner, agent, flat):
         named = learner.named_weights(agent, np.array(flat))
-        self._of = {name: torch.from_numpy(each.copy()) for name, each in named.items()}
+        self._weights = {
+            name: torch.from_numpy(each.copy()) for name, each in named.items()
+        }
         self._agent = agent
         self._cell = torch.nn.GRUCell(agent.settings.network.width, 16)
         with torch.no_grad():
             for mine, theirs in (("ih", "seen"), ("hh", "carried")):
-                getattr(self._cell, f"weight_{mine}").copy_(self._of[f"{theirs}.weight"].T)
-                getattr(self._cell, f"bias_{mine}").copy_(self._of[f"{theirs}.bias"][0])
+                getattr(self._cell, f"weight_{mine}").copy_(
+                    self._weights[f"{theirs}.weight"].T
+                )
+                getattr(self._cell, f"bias_{mine}").copy_(
+                    self._weights[f"{theirs}.bias"][0]
+                )
 
     def linear(self, name, inputs):
-        return inputs @ self._of[f"{name}.weight"] + self._of[f"{name}.bias"][0]
+        return inputs @ self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"][0]
 
-    def carry(self, reader, turn, world, hidden, activation):
-        """Return what is carried on from a row."""
-        seen = reader.look(np.array([turn]), np.array([world]))
+    def step(self, reader, turn, world, hidden, activation):
+        """Return the hidden state after a row."""
+        observations = reader.look(np.array([turn]), np.array([world]))
         parts = self._agent.spec.parts
-        flat = [seen[n].reshape(-1) * parts[n].scale for n in parts]
+        flat = [observations[name].reshape(-1) * parts[name].scale for name in parts]
         inputs = torch.from_numpy(np.concatenate(flat).astype(np.float32))
-        read = activation(self.linear("read.0", inputs))
-        return self._cell(read[None], hidden[None])[0]
+        encoded = activation(self.linear("read.0", inputs))
+        return self._cell(encoded[None], hidden[None])[0]
 
     def values(self, reader, turn, world, hidden):
-        carried = self.carry(reader, turn, world, hidden, torch.relu)
-        found = self.linear("values", torch.relu(self.linear("hidden", carried)))
-        return found[-1] + found[:-1] - found[:-1].mean(), carried
+        hidden = self.step(reader, turn, world, hidden, torch.relu)
+        outputs = self.linear("values", torch.relu(self.linear("hidden", hidden)))
+        return outputs[-1] + outputs[:-1] - outputs[:-1].mean(), hidden
 
     def policy(self, reader, turn, world, hidden):
-        carried = self.carry(reader, turn, world, hidden, torch.tanh)
-        logs = torch.log_softmax(self.linear("choose", carried), dim=0)
-        return logs, self.linear("value", carried)[0], carried
+        hidden = self.step(reader, turn, world, hidden, torch.tanh)
+        log_probs = torch.log_softmax(self.linear("choose", hidden), dim=0)
+        return log_probs, self.linear("value", hidden)[0], hidden
 
 
 def entry(reader, column, turn, world):
@@ -150,7 +156,7 @@ def stored(reader, turn, world):
     return torch.from_numpy(entry(reader, "hidden", turn, world).copy())
 
 
-def began(reader, turn, world):
+def episode_start(reader, turn, world):
     return turn - int(entry(reader, "age", turn, world))
 
 
@@ -162,29 +168,29 @@ def plain_dqn_loss(reader, steps, weights, target, burn_in):
         turn, world = divmod(step, WORLDS)
         own = reader.usable[reader.usable % WORLDS == world]
         closing = set(reader.closes(own).tolist())
-        rows = range(turn, reader.boundary)
-        turns = [t for t in rows if entry(reader, "active", t, world) or t in closing]
-        turns, found, fresh = turns[:LENGTH], [], False
+        later = range(turn, reader.boundary)
+        turns = [t for t in later if entry(reader, "active", t, world) or t in closing]
+        turns, rows, fresh = turns[:LENGTH], [], False
         hidden = [stored(reader, turn, world)] * 2
         for row, now in enumerate(turns):
             starts = not row and not hidden[0].any()
-            if row and began(reader, now, world) > turns[row - 1]:
+            if row and episode_start(reader, now, world) > turns[row - 1]:
                 hidden, starts = [torch.zeros(16)] * 2, True
             fresh |= starts or row >= burn_in
             values, first = weights.values(reader, now, world, hidden[0])
             after, second = target.values(reader, now, world, hidden[1])
             hidden = [first, second]
-            found.append((now, values, after, fresh))
-        places = {now: row for row, now in enumerate(turns)}
-        for now, values, _, is_fresh in found:
+            rows.append((now, values, after, fresh))
+        indices = {now: row for row, now in enumerate(turns)}
+        for now, values, _, is_fresh in rows:
             number = np.array([now * WORLDS + world])
             closes = int(reader.closes(number)[0])
-            if not is_fresh or int(number[0]) not in usable or closes not in places:
+            if not is_fresh or int(number[0]) not in usable or closes not in indices:
                 continue
-            _, likes, after, _ = found[places[closes]]
-            one, discount = reader.outcomes(np.array([now]), np.array([world]))
-            aim = one[0] + discount[0] * after[likes.argmax()]
-            error = float(aim - values[entry(reader, "action", now, world)])
+            _, online, after, _ = rows[indices[closes]]
+            reward, discount = reader.outcomes(np.array([now]), np.array([world]))
+            y = reward[0] + discount[0] * after[online.argmax()]
+            error = float(y - values[entry(reader, "action", now, world)])
             total += 0.5 * error**2 if abs(error) < 1 else abs(error) - 0.5
             count += 1
     return total / count
@@ -192,58 +198,60 @@ def plain_dqn_loss(reader, steps, weights, target, burn_in):
 
 def test_the_loss_of_sequences_is_that_of_plain_loops():
     agent = agent_of(updates_per_round=1, recurrent={"sequence": LENGTH, "burn_in": 2})
-    crew = Crew(RECURRENT_DQN, [agent], luck=[4])
-    crew.train(rounds=2)
-    crew.lives[0].live()
-    reader, drawn = crew.lives[0].reader, []
+    trainer = GroupTrainer(RECURRENT_DQN, [agent], data_seeds=[4])
+    trainer.train(rounds=2)
+    trainer.experiences[0].play_round()
+    reader, drawn = trainer.experiences[0].reader, []
     draw = reader.draw
     reader.draw = lambda numbers: drawn.append(draw(numbers)) or drawn[-1]
-    state = crew.states[0]
-    both = [Plain(crew.learner, agent, state[name]) for name in ("weights", "target")]
+    state = trainer.states[0]
+    networks = [
+        Plain(trainer.learner, agent, state[name]) for name in ("weights", "target")
+    ]
 
-    (metrics,) = crew.learn()
+    (metrics,) = trainer.learn()
 
-    expected = plain_dqn_loss(reader, drawn[0], *both, burn_in=2)
+    expected = plain_dqn_loss(reader, drawn[0], *networks, burn_in=2)
     assert metrics["loss"] == pytest.approx(expected, rel=1e-4)
 
 
 @torch.no_grad()
 def plain_ppo_loss(reader, first, plain, settings):
-    """Return the loss over all steps of a round, in sequences of `LENGTH`."""
+    """Return the loss over all transitions of a round, in sequences of `LENGTH`."""
     steps = {}
     for number in np.sort(reader.closed_since(first)).tolist():
         turn, world = divmod(number, WORLDS)
         closes = int(reader.closes(np.array([number]))[0])
         value = plain.policy(reader, turn, world, stored(reader, turn, world))[1]
         after = plain.policy(reader, closes, world, stored(reader, closes, world))[1]
-        got, discount = (
+        reward, discount = (
             each[0] for each in reader.outcomes(np.array([turn]), np.array([world]))
         )
-        error = float(got + discount * after - value)
+        error = float(reward + discount * after - value)
         steps[turn, world] = SimpleNamespace(
             closes=closes, value=float(value), raw=error, decay=discount * settings.gae
         )
-    for (_, world), one in sorted(steps.items(), reverse=True):
-        if (one.closes, world) in steps:
-            one.raw += one.decay * steps[one.closes, world].raw
-    raws = np.array([one.raw for one in steps.values()])
+    for (_, world), step in sorted(steps.items(), reverse=True):
+        if (step.closes, world) in steps:
+            step.raw += step.decay * steps[step.closes, world].raw
+    raws = np.array([step.raw for step in steps.values()])
     total = 0.0
     for world in range(WORLDS):
         turns = sorted(turn for turn, where in steps if where == world)
         for row, turn in enumerate(turns):
             if row % LENGTH == 0:
                 hidden = stored(reader, turn, world)
-            elif began(reader, turn, world) > turns[row - 1]:
+            elif episode_start(reader, turn, world) > turns[row - 1]:
                 hidden = torch.zeros(16)
-            logs, value, hidden = plain.policy(reader, turn, world, hidden)
-            one = steps[turn, world]
-            advantage = (one.raw - raws.mean()) / (raws.std() + LEAST)
+            log_probs, value, hidden = plain.policy(reader, turn, world, hidden)
+            step = steps[turn, world]
+            advantage = (step.raw - raws.mean()) / (raws.std() + SMALLEST_STD)
             old = np.log(entry(reader, "probability", turn, world))
-            ratio = float((logs[entry(reader, "action", turn, world)] - old).exp())
-            kept = np.clip(ratio, 1 - settings.clip, 1 + settings.clip)
-            total -= min(ratio * advantage, kept * advantage)
-            total += settings.entropy * float((logs.exp() * logs).sum())
-            total += settings.value * (one.value + one.raw - float(value)) ** 2
+            ratio = float((log_probs[entry(reader, "action", turn, world)] - old).exp())
+            clipped = np.clip(ratio, 1 - settings.clip, 1 + settings.clip)
+            total -= min(ratio * advantage, clipped * advantage)
+            total += settings.entropy * float((log_probs.exp() * log_probs).sum())
+            total += settings.value * (step.value + step.raw - float(value)) ** 2
     return total / len(steps)
 
 
@@ -251,19 +259,21 @@ def test_the_loss_of_a_round_is_that_of_plain_loops():
     agent = agent_of(
         ppo={"passes": 1, "minibatches": 1}, recurrent={"sequence": LENGTH, "burn_in": 2}
     )
-    crew = Crew(RECURRENT_PPO, [agent], luck=[4])
-    crew.train(rounds=2)
-    life = crew.lives[0]
-    life.live()
-    plain = Plain(crew.learner, agent, crew.states[0]["weights"])
+    trainer = GroupTrainer(RECURRENT_PPO, [agent], data_seeds=[4])
+    trainer.train(rounds=2)
+    experience = trainer.experiences[0]
+    experience.play_round()
+    plain = Plain(trainer.learner, agent, trainer.states[0]["weights"])
 
-    (metrics,) = crew.learn()
+    (metrics,) = trainer.learn()
 
-    expected = plain_ppo_loss(life.reader, life.first, plain, agent.settings.ppo)
+    expected = plain_ppo_loss(
+        experience.reader, experience.first, plain, agent.settings.ppo
+    )
     assert metrics["loss"] == pytest.approx(expected, rel=1e-3)
 
 
-# What does not go together.
+# Refusals.
 
 
 def test_sequences_with_no_row_to_learn_from_are_refused():
@@ -299,14 +309,14 @@ def test_a_sequence_that_was_not_learned_from_keeps_its_priority():
         replay={"kind": "prioritised", "capacity": 500},
         recurrent={"sequence": 8, "burn_in": 4},
     )
-    crew = Crew(RECURRENT_DQN, [agent])
+    trainer = GroupTrainer(RECURRENT_DQN, [agent])
 
-    crew.train(rounds=1)
+    trainer.train(rounds=1)
 
-    reader, (state,) = crew.lives[0].reader, crew.states
-    read = Timeline(reader).read(reader.usable, 8, 4)
-    learned = read.trained.any(axis=1)
+    reader, (state,) = trainer.experiences[0].reader, trainer.states
+    sequences = Timeline(reader).read(reader.usable, 8, 4)
+    learned = sequences.trained.any(axis=1)
     leaves = state["priorities"].reshape(-1, WORLDS)[reader.opening(reader.usable)]
     assert (~learned).sum() > 3
-    assert (leaves[~learned] == 1.0).all()  # what the first steps enter with
+    assert (leaves[~learned] == 1.0).all()  # the initial priority
     assert (leaves[learned] != 1.0).mean() > 0.9

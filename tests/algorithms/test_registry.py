@@ -20,7 +20,7 @@ from rookery.algorithms.vtrace import VTRACE
 from rookery.errors import ConfigError
 
 
-def test_our_algorithms_are_found_by_name():
+def test_built_in_algorithms_are_found_by_name():
     assert algorithms() == {
         "dqn": DQN,
         "iqn": IQN,
@@ -35,18 +35,18 @@ def test_our_algorithms_are_found_by_name():
 @pytest.mark.parametrize(
     "name", ["dqn", "iqn", "ppo", "recurrent_dqn", "recurrent_ppo", "tabular", "vtrace"]
 )
-def test_an_algorithm_brings_a_policy_and_a_rule(name):
-    found = find_algorithm(name)
+def test_an_algorithm_has_a_policy_and_a_learner(name):
+    algorithm = find_algorithm(name)
 
-    assert isinstance(found, Algorithm)
-    assert found.name == name
-    assert issubclass(found.policy, Policy)
-    assert issubclass(found.learner, Learner)
-    assert found.stackable == (name != "tabular")
+    assert isinstance(algorithm, Algorithm)
+    assert algorithm.name == name
+    assert issubclass(algorithm.policy, Policy)
+    assert issubclass(algorithm.learner, Learner)
+    assert algorithm.stackable == (name != "tabular")
 
 
-def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
-    on_policy = {name for name, found in algorithms().items() if found.learner.on_policy}
+def test_only_actor_critic_algorithms_are_on_policy():
+    on_policy = {name for name, each in algorithms().items() if each.learner.on_policy}
 
     assert on_policy == {"ppo", "recurrent_ppo", "vtrace"}
 
@@ -59,21 +59,21 @@ def test_only_learners_of_a_policy_learn_from_the_newest_round_alone():
         ("", "known are"),
     ],
 )
-def test_an_unknown_algorithm_is_refused_with_what_there_is(name, advice):
+def test_an_unknown_algorithm_is_refused_with_the_known_ones(name, advice):
     with pytest.raises(ConfigError, match=f"unknown algorithm '{name}': {advice}"):
         find_algorithm(name)
 
 
 NEW = """
 from rookery.algorithms.base import Algorithm
-from rookery.algorithms.ppo import PpoPolicy, PpoRule
+from rookery.algorithms.ppo import PpoLearner, PpoPolicy
 
 
-class CalmRule(PpoRule):
+class CalmLearner(PpoLearner):
     pass
 
 
-CALM = Algorithm("calm", PpoPolicy, CalmRule)
+CALM = Algorithm("calm", PpoPolicy, CalmLearner)
 """
 
 
@@ -88,7 +88,7 @@ def _one_more_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("_one_more_file")
-def test_a_new_algorithm_is_one_file_and_is_trained_by_its_name(tmp_path):
+def test_a_new_algorithm_is_one_file_and_is_selected_by_its_name(tmp_path):
     run = rookery.train(
         "iterated_prisoners_dilemma",
         run=tmp_path / "run",

@@ -1,4 +1,4 @@
-"""Global settings of torch and numpy: users may change them, and no bit of ours notices."""
+"""Global settings of torch and numpy that users change do not change results."""
 
 from __future__ import annotations
 
@@ -168,15 +168,15 @@ def test_nor_does_it_where_the_actor_is_a_process_of_its_own(
     probe.write_text(PROBE.format("; ".join(every)))
     settings = SMALL | {"probe": {"code": f"{probe}:ask", "every_rounds": 1}}
 
-    found = {
+    result = {
         workers: rookery.train(
             game[0], run=tmp_path / f"{workers}", **(settings | {"workers": workers})
         )
         for workers in (0, 1)
     }
 
-    assert [run.digest()["run"] for run in found.values()] == [game[1]] * 2
-    assert found[0].probes().equals(found[1].probes())
+    assert [run.digest()["run"] for run in result.values()] == [game[1]] * 2
+    assert result[0].probes().equals(result[1].probes())
 
 
 NETWORK = """
@@ -193,9 +193,9 @@ class Net(nn.Module):
 
     def forward(self, parts):
         rows = [part.flatten(1) for part in parts.values()]
-        found = self.last(torch.cat(rows, dim=1))
+        result = self.last(torch.cat(rows, dim=1))
         exec(os.environ.get("CHANGE", ""))
-        return found
+        return result
 """
 
 

@@ -7,12 +7,12 @@ import pytest
 
 import rookery
 from rookery.algorithms.base import PolicyInput
-from rookery.algorithms.tabular import TABULAR, QTable, line_of
+from rookery.algorithms.tabular import TABULAR, QTable, row_type
 from rookery.errors import ConfigError
 from rookery.rng import Purpose, Stream
 from rookery.runs.configure import configure
 from rookery.specs import Part
-from tests.algorithms.conftest import SEED, Crew, agent_of, same_bits, spec_of
+from tests.algorithms.conftest import SEED, GroupTrainer, agent_of, same_bits, spec_of
 from tests.paths import GAME_FILES
 
 CORRIDORS = f"{GAME_FILES / 'corridors.py'}:Corridors"
@@ -20,15 +20,15 @@ FEW = {"view": Part((2,), np.dtype(np.uint8))}
 DISCOUNT = 0.9
 
 
-def tabular(number=0, spec=None, **chosen):
-    return agent_of(number, spec, tabular={"entries": 200, "rate": 0.5}, **chosen)
+def tabular(number=0, spec=None, **settings):
+    return agent_of(number, spec, tabular={"entries": 200, "rate": 0.5}, **settings)
 
 
 # The optimum, exactly.
 
 
 def model_of(game):
-    """Return what every action of agent 0 leads to, from every observation there is."""
+    """Return what each action of agent 0 leads to, from every reachable observation."""
 
     def look():
         (phase,) = game.begin_turn()
@@ -115,9 +115,9 @@ def test_it_reaches_the_exact_optimum(tmp_path):
 @pytest.mark.parametrize("masked", [False, True])
 def test_updates_are_those_of_a_table_kept_by_hand(masked):
     agent = tabular(2, spec_of(2, masked=masked), updates_per_round=2, discount=0.8)
-    crew = Crew(TABULAR, [agent])
-    crew.lives[0].live()
-    reader, table = crew.lives[0].reader, {}
+    trainer = GroupTrainer(TABULAR, [agent])
+    trainer.experiences[0].play_round()
+    reader, table = trainer.experiences[0].reader, {}
     for update in range(2):
         drawn = Stream(SEED, Purpose.LEARNER).uniform((2, 1, update), 0, 8)[0]
         batch = reader.batch(reader.draw(drawn))
@@ -133,80 +133,82 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
             mine = table.setdefault(now, [0.0] * 5)
             mine[batch.actions[i]] += 0.5 * (wanted - mine[batch.actions[i]])
 
-    (metrics,) = crew.learn()
+    (metrics,) = trainer.learn()
 
-    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
+    named = trainer.learner.named_weights(agent, trainer.states[0]["weights"])
     assert metrics["table_lines"] == len(table)
     seen = [line.tobytes() for line in named["seen"][: len(table)]]
     assert seen == [b"".join(key) for key in table]
     assert named["values"][: len(table)].tolist() == list(table.values())
-    assert crew.states[0]["counters"].tolist() == [2, 0]
+    assert trainer.states[0]["counters"].tolist() == [2, 0]
 
 
-def test_it_looks_one_step_ahead_whatever_n_step_says():
+def test_returns_are_of_one_step_whatever_n_step_is():
     assert TABULAR.learner.n_step(tabular(n_step=5).settings) == 1
 
 
 def test_learning_again_gives_the_same_bits_and_another_seed_does_not():
-    crews = [Crew(TABULAR, [tabular()], seed=seed) for seed in (1, 1, 2)]
-    for crew in crews:
-        crew.train(rounds=3)
+    trainers = [GroupTrainer(TABULAR, [tabular()], seed=seed) for seed in (1, 1, 2)]
+    for trainer in trainers:
+        trainer.train(rounds=3)
 
-    assert same_bits(crews[0].states[0], crews[1].states[0])
-    assert not same_bits(crews[0].states[0], crews[2].states[0])
-
-
-def test_a_state_goes_through_names_and_back():
-    crew = Crew(TABULAR, [tabular()])
-    crew.train(rounds=3)
-    (state,) = crew.states
-
-    named = crew.learner.named(state)
-
-    assert same_bits(crew.learner.unnamed(named), state)
+    assert same_bits(trainers[0].states[0], trainers[1].states[0])
+    assert not same_bits(trainers[0].states[0], trainers[2].states[0])
 
 
-def test_a_table_goes_through_names_and_back():
-    crew = Crew(TABULAR, [tabular()])
-    crew.train(rounds=3)
-    lines = crew.states[0]["weights"]
+def test_a_state_is_the_same_after_naming_and_back():
+    trainer = GroupTrainer(TABULAR, [tabular()])
+    trainer.train(rounds=3)
+    (state,) = trainer.states
 
-    named = crew.learner.named_weights(tabular(), lines)
+    named = trainer.learner.named(state)
+
+    assert same_bits(trainer.learner.unnamed(named), state)
+
+
+def test_a_table_is_the_same_after_naming_and_back():
+    trainer = GroupTrainer(TABULAR, [tabular()])
+    trainer.train(rounds=3)
+    lines = trainer.states[0]["weights"]
+
+    named = trainer.learner.named_weights(tabular(), lines)
 
     assert 0 < named["taken"].sum() < len(lines)
-    assert crew.learner.flat_weights(tabular(), named).tobytes() == lines.tobytes()
+    assert trainer.learner.flat_weights(tabular(), named).tobytes() == lines.tobytes()
 
 
-def test_rewards_that_are_no_numbers_stop_the_agent_where_it_was():
-    crew = Crew(TABULAR, [tabular()])
-    crew.train()
-    before = crew.states[0]["weights"].tobytes()
+def test_nan_rewards_stop_the_agent_with_its_last_good_table():
+    trainer = GroupTrainer(TABULAR, [tabular()])
+    trainer.train()
+    before = trainer.states[0]["weights"].tobytes()
 
-    (metrics,) = crew.train(unhappy=[0])
+    (metrics,) = trainer.train(nan_rewards=[0])
 
     assert metrics["stopped"] == 1.0
-    assert crew.states[0]["weights"].tobytes() == before
+    assert trainer.states[0]["weights"].tobytes() == before
 
 
-# What it cannot do.
+# Refusals.
 
 
 def test_more_observations_than_the_table_holds_are_refused():
     agent = agent_of(4, tabular={"entries": 5})
 
     with pytest.raises(ConfigError) as refusal:
-        Crew(TABULAR, [agent]).train(rounds=3)
+        GroupTrainer(TABULAR, [agent]).train(rounds=3)
 
     assert str(refusal.value) == (
-        "agent '4' has met more than 5 different observations: a table is for small "
-        "games; raise tabular.entries, lower frames, or choose algorithm=dqn."
+        "agent '4' has observed more than 5 different observations: a table is for "
+        "small games; raise tabular.entries, lower frames, or choose algorithm=dqn."
     )
 
 
 def test_prioritised_replay_is_refused():
     agent = tabular(replay={"kind": "prioritised"})
 
-    with pytest.raises(ConfigError, match=r"evenly: leave replay\.kind at uniform"):
+    with pytest.raises(
+        ConfigError, match=r"replay\.kind is prioritised, .* set replay\.kind=uniform"
+    ):
         TABULAR.learner([agent], SEED)
 
 
@@ -220,28 +222,28 @@ def test_a_table_of_another_game_is_refused():
 # Acting.
 
 
-def test_it_acts_by_its_table_and_by_chance_where_it_knows_nothing():
+def test_it_acts_by_its_table_and_by_zeros_for_unknown_observations():
     agent = tabular(spec=spec_of(parts=FEW, actions=3), frames=1)
-    table = QTable(agent, np.zeros(4, line_of(agent)))
-    table.values[table.take(bytes([1, 2]))] = [0.0, 3.0, 1.0]
+    table = QTable(agent, np.zeros(4, row_type(agent)))
+    table.values[table.index(bytes([1, 2]))] = [0.0, 3.0, 1.0]
     policy = TABULAR.policy([agent], SEED)
-    policy.begin_round([table.lines], 1)
+    policy.begin_round([table.rows], 1)
     seen = {"view": np.array([[[1, 2]], [[2, 1]]], np.uint8)}
 
-    choice = policy.act(PolicyInput([seen], [None], np.zeros((1, 2, 2)), np.zeros(1)))
+    output = policy.act(PolicyInput([seen], [None], np.zeros((1, 2, 2)), np.zeros(1)))
     legal = np.array([[True, False, True]] * 2)
     masked = policy.act(PolicyInput([seen], [legal], np.zeros((1, 2, 2)), np.zeros(1)))
 
-    assert choice.actions.tolist() == [[1, 0]]
-    assert choice.values.tolist() == [[3.0, 0.0]]
+    assert output.actions.tolist() == [[1, 0]]
+    assert output.values.tolist() == [[3.0, 0.0]]
     assert masked.actions.tolist() == [[2, 0]]
 
 
-def test_observations_that_differ_in_one_bit_are_two_lines():
+def test_observations_that_differ_in_one_bit_have_different_rows():
     agent = tabular(spec=spec_of(parts=FEW), frames=1)
-    table = QTable(agent, np.zeros(4, line_of(agent)))
+    table = QTable(agent, np.zeros(4, row_type(agent)))
     keys = table.keys({"view": np.array([[[0, 1]], [[1, 0]], [[0, 1]]], np.uint8)})
 
-    lines = [table.take(key) for key in keys]
+    lines = [table.index(key) for key in keys]
 
     assert lines == [0, 1, 0]

@@ -1,4 +1,4 @@
-"""One thread, and memory at hand where the system can be asked for it."""
+"""One thread, and malloc that keeps freed memory where it can."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_torch_computes_in_one_thread():
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_a_system_that_cannot_keep_freed_memory_is_left_as_it_is(monkeypatch, platform):
+def test_a_system_without_mallopt_is_left_as_it_is(monkeypatch, platform):
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
 
@@ -30,17 +30,17 @@ def test_a_system_that_cannot_keep_freed_memory_is_left_as_it_is(monkeypatch, pl
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks glibc")
-def test_the_system_accepts_what_it_is_asked_for(monkeypatch):
+def test_mallopt_accepts_the_settings(monkeypatch):
     library, answers = ctypes.CDLL(None), []
     if not hasattr(library, "mallopt"):
         pytest.skip("no glibc")
 
-    class Asked:
+    class Library:
         @staticmethod
         def mallopt(name, value):
             answers.append(library.mallopt(name, value))
 
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Asked)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
     use_one_thread()
 
     assert answers == [1, 1]

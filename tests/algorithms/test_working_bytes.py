@@ -1,4 +1,4 @@
-"""What learning takes beside shared memory: the estimate, and what is really taken."""
+"""The estimate of a learner's memory, against what a process really uses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from rookery.algorithms.dqn import DqnNetwork
 from rookery.algorithms.registry import find_algorithm
 from rookery.specs import Part
-from tests.algorithms.conftest import Life, agent_of, spec_of
+from tests.algorithms.conftest import Experience, agent_of, spec_of
 
 GRID = {"view": Part((6, 7, 7), np.dtype(np.uint8))}
-# Algorithm, settings, actions and worlds: each takes most for something else.
+# Algorithm, settings, actions and worlds; in each, something else takes the most memory.
 CASES = {
     "a large batch": ("iqn", {"batch_size": 2048, "network": {"width": 256}}, 9, 400),
     "a wide network": ("dqn", {"network": {"width": 2000, "depth": 3}}, 9, 4),
@@ -30,16 +30,19 @@ def measure(case):
     name, settings, actions, worlds = CASES[case]
     window = {"capacity": 12 * worlds, "warmup": 8}
     agent = agent_of(0, spec_of(0, GRID, actions), **settings, frames=1, replay=window)
-    kind = find_algorithm(name).learner
-    n_step, hidden = kind.n_step(agent.settings), kind.hidden(agent.settings)
-    life = Life(agent, worlds=worlds, n_step=n_step, hidden=hidden)
-    life.live()
+    learner_type = find_algorithm(name).learner
+    n_step = learner_type.n_step(agent.settings)
+    hidden = learner_type.hidden(agent.settings)
+    experience = Experience(agent, worlds=worlds, n_step=n_step, hidden=hidden)
+    experience.play_round()
     before = peak_bytes()
-    learner = kind([agent], 0)
+    learner = learner_type([agent], 0)
     learner.load([learner.initial(agent)])
-    (found,) = learner.learn([life.reader], 1, 0)
-    assert found["updates"] > 0
-    print(kind.working_bytes(agent, worlds, life.turns), peak_bytes() - before)
+    (metrics,) = learner.learn([experience.reader], 1, 0)
+    assert metrics["updates"] > 0
+    print(
+        learner_type.working_bytes(agent, worlds, experience.turns), peak_bytes() - before
+    )
 
 
 def peak_bytes():
@@ -51,25 +54,25 @@ def peak_bytes():
 
 @pytest.mark.processes
 @pytest.mark.parametrize("case", CASES)
-def test_what_learning_takes_is_known_within_a_factor_of_two(case):
+def test_the_estimate_is_right_within_a_factor_of_two(case):
     code = f"from {__name__} import measure; measure({case!r})"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    told, taken = map(int, ran.stdout.split())
+    estimate, used = map(int, ran.stdout.split())
 
-    assert taken > 50 << 20
-    assert taken / 2 < told < taken * 2
+    assert used > 50 << 20
+    assert used / 2 < estimate < used * 2
 
 
 @pytest.mark.parametrize("dueling", [False, True])
-def test_a_network_of_very_many_actions_takes_memory_for_each_once(dueling):
+def test_memory_grows_linearly_with_the_number_of_actions(dueling):
     actions = 100_000  # squared, they would not fit into any memory
     agent = agent_of(0, spec_of(0, actions=actions), dqn={"dueling": dueling})
     network = DqnNetwork(agent)
 
-    shares = network.shares(torch.tensor([[0, actions - 1]]))
+    coefficients = network.coefficients(torch.tensor([[0, actions - 1]]))
 
     others = torch.full((2, actions), -1.0 / actions if dueling else 0.0)
     others[0, 0] = others[1, actions - 1] = 1.0 - (1.0 / actions if dueling else 0.0)
-    assert torch.equal(shares[0, :, :actions], others)
-    assert shares[0, :, actions:].sum(dim=1).tolist() == [float(dueling)] * 2
+    assert torch.equal(coefficients[0, :, :actions], others)
+    assert coefficients[0, :, actions:].sum(dim=1).tolist() == [float(dueling)] * 2

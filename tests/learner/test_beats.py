@@ -10,7 +10,7 @@ from rookery.algorithms.ppo import PPO
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.algorithms.recurrent_ppo import RECURRENT_PPO
 from rookery.algorithms.vtrace import VTRACE
-from tests.algorithms.conftest import Crew, agent_of
+from tests.algorithms.conftest import GroupTrainer, agent_of
 
 ALGORITHMS = {
     "iqn": IQN,
@@ -25,7 +25,7 @@ ALGORITHMS = {
 @pytest.mark.shows("F3")
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_learner_gives_a_sign_of_life_with_every_update(name: str) -> None:
-    crew = Crew(ALGORITHMS[name], [agent_of(), agent_of(1)])
+    crew = GroupTrainer(ALGORITHMS[name], [agent_of(), agent_of(1)])
     crew.train(rounds=3)
     beats: list[int] = []
     crew.learner.beat = lambda: beats.append(1)

@@ -22,8 +22,8 @@ from tests.algorithms.conftest import (
     PARTS,
     SEED,
     WORLDS,
-    Crew,
-    Life,
+    Experience,
+    GroupTrainer,
     agent_of,
     same_bits,
     spec_of,
@@ -174,7 +174,7 @@ def company_of(case, size, place):
 
 
 def trained(case, agents, rounds=3, luck=None, worlds=WORLDS):
-    crew = Crew(CASES[case][0], agents, luck, worlds=worlds)
+    crew = GroupTrainer(CASES[case][0], agents, luck, worlds=worlds)
     crew.train(rounds=rounds)
     return crew.states
 
@@ -279,7 +279,7 @@ def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
 @pytest.mark.parametrize("case", ["iqn, 13 wide", "iqn, noisy", "ppo, 50 wide, masked"])
 def test_changing_one_agents_weights_leaves_every_bit_of_another(case):
     agents = [plan_in(case, 0), plan_in(case, ME)]
-    crews = [Crew(CASES[case][0], agents) for _ in range(2)]
+    crews = [GroupTrainer(CASES[case][0], agents) for _ in range(2)]
     state, mine = crews[1].states
     flat = state["weights"]
     flat[flat != 0] *= 100
@@ -298,10 +298,10 @@ def test_another_number_is_another_agent(case):
     # The same settings and the same life, but a stream of its own.
     algorithm, _, _ = CASES[case]
     agents = [plan_in(case, number) for number in (0, 1)]
-    crew = Crew(algorithm, agents)
+    crew = GroupTrainer(algorithm, agents)
     crew.learner.load([crew.learner.initial(agents[0])] * 2)
-    crew.lives[1] = crew.lives[0]
-    crew.lives[0].live()
+    crew.experiences[1] = crew.experiences[0]
+    crew.experiences[0].play_round()
 
     crew.learn()
 
@@ -312,7 +312,7 @@ def test_another_number_is_another_agent(case):
 @EVERY_CASE
 def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
     agents = [plan_in(case, number) for number in range(2)]
-    crews = [Crew(CASES[case][0], agents, seed=seed) for seed in (1, 1, 2)]
+    crews = [GroupTrainer(CASES[case][0], agents, seed=seed) for seed in (1, 1, 2)]
 
     for crew in crews:
         crew.train(rounds=3)
@@ -332,8 +332,10 @@ def acted(case, agents, worlds):
     policy.begin_round([learner.initial(agent)["weights"] for agent in agents], 5)
     seen, draws, legal, exploration, hidden = [], [], [], [], []
     for agent in agents:
-        life = Life(agent, worlds=worlds, hidden=algorithm.learner.hidden(agent.settings))
-        life.live()
+        life = Experience(
+            agent, worlds=worlds, hidden=algorithm.learner.hidden(agent.settings)
+        )
+        life.play_round()
         last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
         seen.append(life.reader.look(last, every))
         legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
@@ -438,9 +440,9 @@ def cast_of(algorithm, agents, worlds=WORLDS):
     learner = algorithm.learner(agents[:1], SEED)
     weights = {agent.number: learner.initial(agent)["weights"] for agent in agents}
     cast.begin_round(1, weights)
-    lives = {agent.number: Life(agent, worlds=worlds) for agent in agents}
+    lives = {agent.number: Experience(agent, worlds=worlds) for agent in agents}
     for life in lives.values():
-        life.live()
+        life.play_round()
     return cast, {number: life.rows for number, life in lives.items()}
 
 

@@ -1,6 +1,6 @@
-"""Drawn groups of three agents: settings of every kind, from a seeded generator.
+"""Random groups of three agents, with settings of every kind.
 
-What agents of one group must share is drawn once; what may differ is drawn for each.
+Settings that agents of a group must share are drawn once; the others for each agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = {
 }
 
 
-class Chance:
+class Sampler:
     """A generator that picks settings."""
 
     def __init__(self, *seed: int) -> None:
@@ -38,92 +38,92 @@ class Chance:
         return int(self.generator.integers(low, high + 1))
 
 
-def draw_group(chance: Chance, **chosen: Any) -> list[Agent]:
-    """Return three agents that learn as one group, with some settings chosen for all."""
-    actions, masked = chance.of(2, 3, 5), chance.of(False, True)
+def draw_group(sampler: Sampler, **settings: Any) -> list[Agent]:
+    """Return three agents that learn as one group, with some settings given for all."""
+    actions, masked = sampler.of(2, 3, 5), sampler.of(False, True)
     names = tuple(f"do {i}" for i in range(actions))
-    shared = shared_settings(chance)
+    shared = shared_settings(sampler)
     return [
         Agent(
             number,
             AgentSpec(str(number), "tester", PARTS, names, masked),
             AgentSettings.model_validate(
-                merge(merge(shared, own_settings(chance)), chosen)
+                merge(merge(shared, own_settings(sampler)), settings)
             ),
         )
         for number in range(AGENTS)
     ]
 
 
-def shared_settings(chance: Chance) -> dict[str, Any]:
+def shared_settings(sampler: Sampler) -> dict[str, Any]:
     return {
-        "frames": chance.whole(1, 3),
-        "n_step": chance.whole(1, 4),
-        "batch_size": chance.whole(3, 6),
+        "frames": sampler.whole(1, 3),
+        "n_step": sampler.whole(1, 4),
+        "batch_size": sampler.whole(3, 6),
         "network": {
-            "width": chance.of(7, 16),
-            "depth": chance.whole(1, 2),
-            "channels": chance.of(0, 0, 16),
-            "quantiles": chance.whole(1, 4),
+            "width": sampler.of(7, 16),
+            "depth": sampler.whole(1, 2),
+            "channels": sampler.of(0, 0, 16),
+            "quantiles": sampler.whole(1, 4),
         },
-        "gradient": {"accumulate": chance.of(1, 1, 2)},
-        "replay": {"kind": chance.of("uniform", "prioritised")},
+        "gradient": {"accumulate": sampler.of(1, 1, 2)},
+        "replay": {"kind": sampler.of("uniform", "prioritised")},
     }
 
 
-def own_settings(chance: Chance) -> dict[str, Any]:
+def own_settings(sampler: Sampler) -> dict[str, Any]:
     return {
-        "learning_rate": chance.of(1e-3, 3e-3, 1e-2),
-        "discount": chance.of(0.5, 0.9, 1.0),
-        "discount_per": chance.of("turn", "step"),
-        "updates_per_round": chance.whole(1, 2),
+        "learning_rate": sampler.of(1e-3, 3e-3, 1e-2),
+        "discount": sampler.of(0.5, 0.9, 1.0),
+        "discount_per": sampler.of("turn", "step"),
+        "updates_per_round": sampler.whole(1, 2),
         "reward": {
-            "scale": chance.of(1.0, 0.5, 3.0),
-            "clip": chance.of(None, 1.0),
-            "standardise": chance.of(False, True),
+            "scale": sampler.of(1.0, 0.5, 3.0),
+            "clip": sampler.of(None, 1.0),
+            "standardise": sampler.of(False, True),
         },
         "rate": {
-            "schedule": chance.of("constant", "linear", "cosine"),
-            "end": chance.of(0.0, 0.5),
-            "updates": chance.whole(2, 6),
-            "warmup": chance.of(0, 0, 2),
+            "schedule": sampler.of("constant", "linear", "cosine"),
+            "end": sampler.of(0.0, 0.5),
+            "updates": sampler.whole(2, 6),
+            "warmup": sampler.of(0, 0, 2),
         },
-        "target": {"every": chance.whole(1, 2), "rate": chance.of(0.05, 0.3, 1.0)},
-        "gradient": {"clip": chance.of(0.05, 1.0, 100.0)},
+        "target": {"every": sampler.whole(1, 2), "rate": sampler.of(0.05, 0.3, 1.0)},
+        "gradient": {"clip": sampler.of(0.05, 1.0, 100.0)},
         "replay": {
-            "capacity": chance.of(40, 60, 200),
-            "warmup": chance.of(1, 25),
-            "exponent": chance.of(0.0, 0.6, 1.0),
-            "correction": chance.of(0.0, 0.4, 1.0),
+            "capacity": sampler.of(40, 60, 200),
+            "warmup": sampler.of(1, 25),
+            "exponent": sampler.of(0.0, 0.6, 1.0),
+            "correction": sampler.of(0.0, 0.4, 1.0),
         },
     }
 
 
-def value_parts(chance: Chance) -> dict[str, Any]:
-    """Return the parts of a learner of values."""
+def value_parts(sampler: Sampler) -> dict[str, Any]:
+    """Return the options of value-based algorithms."""
     return {
-        "double": chance.of(True, False),
-        "dueling": chance.of(True, False),
-        "noisy": chance.of(False, False, True),
-        "threshold": chance.of(0.3, 1.0, 5.0),
-        "gap": chance.of(0.0, 0.6),
-        "retrace": chance.of(None, None, 0.5, 0.9, 1.0),
+        "double": sampler.of(True, False),
+        "dueling": sampler.of(True, False),
+        "noisy": sampler.of(False, False, True),
+        "threshold": sampler.of(0.3, 1.0, 5.0),
+        "gap": sampler.of(0.0, 0.6),
+        "retrace": sampler.of(None, None, 0.5, 0.9, 1.0),
     }
 
 
-def actor_critic_parts(chance: Chance) -> dict[str, Any]:
-    """Return what learners of a policy share."""
+def actor_critic_parts(sampler: Sampler) -> dict[str, Any]:
+    """Return the settings that actor-critic algorithms share."""
     return {
-        "entropy": chance.of(0.0, 0.01, 0.3),
-        "value": chance.of(0.5, 2.0),
-        "passes": chance.whole(1, 2),
-        "minibatches": chance.of(1, 2, 5),
+        "entropy": sampler.of(0.0, 0.01, 0.3),
+        "value": sampler.of(0.5, 2.0),
+        "passes": sampler.whole(1, 2),
+        "minibatches": sampler.of(1, 2, 5),
     }
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    found = dict(base)
+    merged = dict(base)
     for name, value in over.items():
-        both = isinstance(value, dict) and isinstance(base.get(name), dict)
-        found[name] = merge(base[name], value) if both else value
-    return found
+        is_group = isinstance(value, dict) and isinstance(base.get(name), dict)
+        merged[name] = merge(base[name], value) if is_group else value
+    return merged

@@ -1,4 +1,4 @@
-"""An update: torch's own Adam in float64, clipping, and a target that follows."""
+"""An update: torch's Adam in float64, clipping, and the target network."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from rookery.config.agent import AgentSettings
 from tests.references.kinks import were_near
-from tests.references.watching import ABSOLUTE, Named, ReferenceAgent, agree
+from tests.references.recording import ABSOLUTE, Named, ReferenceAgent, agree
 
 
 def rate_of(settings: AgentSettings, updates: int) -> float:
-    """Return the learning rate after so many updates: a rise from zero, then a schedule."""
+    """Return the learning rate after so many updates: warm-up, then a schedule."""
     rate, base = settings.rate, settings.learning_rate
     if updates < rate.warmup:
         return base * (updates + 1) / rate.warmup
@@ -26,7 +26,7 @@ def rate_of(settings: AgentSettings, updates: int) -> float:
 
 
 class PlainAdam:
-    """Adam (Kingma and Ba, 2015) of one agent, going on from any state."""
+    """Adam (Kingma and Ba, 2015) of one agent, from any state."""
 
     def __init__(self, settings: AgentSettings, state: dict[str, Named]) -> None:
         self.settings, self.updates = settings, int(state["counters"][0])
@@ -49,12 +49,12 @@ class PlainAdam:
         }
 
     def step(self, gradient: Named) -> None:
-        """Go one step; a gradient is made shorter if it is longer than `gradient.clip`."""
+        """Make one update; a gradient longer than `gradient.clip` is scaled down."""
         norm = math.sqrt(sum((each**2).sum().item() for each in gradient.values()))
         limit = self.settings.gradient.clip
-        kept = 1.0 if norm <= limit else limit / norm
+        scale = 1.0 if norm <= limit else limit / norm
         for name, weight in self.weights.items():
-            weight.grad = kept * gradient[name]
+            weight.grad = scale * gradient[name]
         self._adam.param_groups[0]["lr"] = rate_of(self.settings, self.updates)
         self._adam.step()
         self.updates += 1
@@ -66,10 +66,10 @@ class PlainAdam:
 
 def gradient_of(loss: Tensor, weights: Named) -> Named:
     """Return the gradient of a loss; zeros where it does not depend on a weight."""
-    found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+    gradients = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
     return {
         name: torch.zeros_like(weight) if each is None else each
-        for (name, weight), each in zip(weights.items(), found, strict=True)
+        for (name, weight), each in zip(weights.items(), gradients, strict=True)
     }
 
 
@@ -86,8 +86,8 @@ def check_update(
 ) -> None:
     """Compare an update with the loss and the gradient of a reference.
 
-    The step itself is compared for the gradient that the code found: where a gradient is
-    almost zero, Adam makes a whole step of what is only rounding.
+    The update itself is compared for the gradient of the code under test: where a gradient
+    is almost zero, Adam turns rounding errors into full steps.
     """
     expected = joined(gradient)
     loose = 0.1 * expected.abs().max().item() if were_near() else ABSOLUTE
@@ -97,9 +97,9 @@ def check_update(
     plain.step(agent.gradient)
     agree(f"updates of {where}", agent.after["counters"], [plain.updates, 0])
     for name, moment in (("means", "exp_avg"), ("squares", "exp_avg_sq")):
-        found, expected = agent.after[name], plain.moments(moment)
-        agree(f"{name} of {where}", joined(found), joined(expected), 1e-12)
+        actual, expected = agent.after[name], plain.moments(moment)
+        agree(f"{name} of {where}", joined(actual), joined(expected), 1e-12)
     for name, expected in (("weights", plain.weights), ("target", plain.target)):
         moved, before = joined(agent.after[name]), joined(agent.before[name])
-        # What is rounded off is of the size of the numbers, not of the step.
+        # Rounding errors are relative to the weights, not to the step.
         agree(f"{name} of {where}", moved - before, joined(expected) - before, 2e-7)

@@ -1,7 +1,6 @@
-"""Wrong code, put in place of the right one, which a comparison has to see.
+"""Planted bugs, which a comparison with the references must detect.
 
-A comparison that no bug can upset would say nothing. The bugs are such as a reader may
-overlook, and agents learn all the same, only worse.
+They are bugs that a reader can overlook, and with which agents still learn, only worse.
 """
 
 from __future__ import annotations
@@ -14,48 +13,48 @@ from typing import Any
 
 import pytest
 
-from tests.references.watching import Differs
+from tests.references.recording import Differs
 
 CASES = 5
-"""Drawn groups of which one at least has to show a bug."""
+"""Random groups of which at least one must show a bug."""
 
 
 @dataclass(frozen=True)
 class Bug:
-    """Wrong code, and which comparison sees it."""
+    """Wrong code, and the comparison that detects it."""
 
     compare: Callable[[int], None]
-    place: Any
+    owner: Any
     name: str
     wrong: Callable[[Any], Any]
-    """Given the right code, returns the wrong one."""
-    seen: str
-    """What is seen to differ first."""
+    """Takes the right code and returns the wrong one."""
+    difference: str
+    """What differs first."""
 
 
-def see(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant a bug; fail if a comparison does not see it, or fails without it as well."""
+def assert_detected(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a bug; fail if the comparison misses it, or also fails without it."""
     with monkeypatch.context() as planted:
-        wrong = bug.wrong(getattr(bug.place, bug.name))
-        planted.setattr(bug.place, bug.name, wrong)
-        found = (differences(bug.compare, case) for case in range(CASES))
-        case, seen = next(((i, one) for i, one in enumerate(found) if one), (0, "nothing"))
-    assert re.match(bug.seen, seen), seen
+        wrong = bug.wrong(getattr(bug.owner, bug.name))
+        planted.setattr(bug.owner, bug.name, wrong)
+        texts = enumerate(differences(bug.compare, case) for case in range(CASES))
+        case, text = next(((i, text) for i, text in texts if text), (0, "nothing"))
+    assert re.match(bug.difference, text), text
     holds(bug.compare, case)
 
 
 def differences(compare: Callable[[int], None], case: int) -> str:
-    """Return what a comparison says of a drawn group; nothing, if all agrees."""
+    """Return what differs in a random group; '' if nothing does."""
     try:
         compare(case)
-    except Differs as seen:
-        return str(seen)
+    except Differs as difference:
+        return str(difference)
     return ""
 
 
 @cache
 def holds(compare: Callable[[int], None], case: int) -> None:
-    """See that a comparison of a drawn group finds no difference."""
+    """Check that a comparison of a random group finds no difference."""
     compare(case)
 
 
@@ -63,17 +62,17 @@ def holds(compare: Callable[[int], None], case: int) -> None:
 
 
 def instead(wrong: Any):
-    """Put something else in its place."""
+    """Replace it."""
     return lambda right: wrong
 
 
-def given(*changes):
-    """Give it other arguments: a change for each; None leaves one as it is."""
+def with_arguments(*changes):
+    """Change its arguments: one function each; None leaves an argument as it is."""
 
     def plant(right):
         def wrong(*args, **named):
-            every = [*changes, *[None] * (len(args) - len(changes))]
-            pairs = zip(args, every, strict=True)
+            padded = [*changes, *[None] * (len(args) - len(changes))]
+            pairs = zip(args, padded, strict=True)
             return right(*[arg if to is None else to(arg) for arg, to in pairs], **named)
 
         return wrong
@@ -81,13 +80,14 @@ def given(*changes):
     return plant
 
 
-def found(**changes):
-    """Change fields of what it returns."""
+def with_result(**changes):
+    """Change fields of its result."""
 
     def plant(right):
         def wrong(*args, **named):
-            one = right(*args, **named)
-            return replace(one, **{k: to(getattr(one, k)) for k, to in changes.items()})
+            result = right(*args, **named)
+            changed = {k: to(getattr(result, k)) for k, to in changes.items()}
+            return replace(result, **changed)
 
         return wrong
 

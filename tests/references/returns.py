@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.references.lives import Life, Row
+from tests.references.experience import Experience, Row
 
 
 @dataclass(frozen=True)
 class Transition:
-    """From a row in which an agent acted to the row in which it is valued again."""
+    """From a row in which an agent acted to the row from which its target bootstraps."""
 
     turn: int
     world: int
@@ -21,11 +21,11 @@ class Transition:
     gain: float
     """R: the discounted rewards on the way."""
     gamma: float
-    """What the value of the row it closes at counts for; 0 after `terminated`."""
+    """The factor of the value of the closing row; 0 after `terminated`."""
     closes: int
 
     @property
-    def place(self) -> tuple[int, int]:
+    def row(self) -> tuple[int, int]:
         return self.turn, self.world
 
 
@@ -35,7 +35,7 @@ def transition(
     """Return the n-step transition that opens in a row; None: nothing opens or closes.
 
     G_t:t+n = R_t+1 + γ R_t+2 + … + γ^n V(S_t+n), where an agent's n counts the rows in
-    which it is active. γ is taken once per turn, or once per own step. An episode that
+    which it is active. γ is applied once per turn, or once per own step. An episode that
     terminates has no value after it; one that is truncated has that of its closing row.
     """
     if not rows[turn].active:
@@ -61,28 +61,30 @@ def shape(reward: float, settings) -> float:
     return scaled
 
 
-def factor_of(life: Life) -> float:
-    """Return what returns are multiplied by: 1 over the spread of all rewards so far."""
-    settings = life.agent.settings.reward
+def factor_of(experience: Experience) -> float:
+    """Return the scale of returns: 1 over the standard deviation of all rewards so far."""
+    settings = experience.agent.settings.reward
     if not settings.standardise:
         return 1.0
-    every = [shape(row.reward, settings) for rows in life.worlds for row in rows]
-    return 1.0 / max(float(np.std(every)), 1e-6)
+    rewards = [shape(row.reward, settings) for rows in experience.worlds for row in rows]
+    return 1.0 / max(float(np.std(rewards)), 1e-6)
 
 
-def transitions(life: Life, n: int) -> list[Transition]:
-    """Return what can be learned from, in the order of turns, then worlds.
+def transitions(experience: Experience, n: int) -> list[Transition]:
+    """Return the usable transitions, in the order of turns, then worlds.
 
-    It opened in the window of the newest `capacity` rows, and has closed by now.
+    They opened in the window of the newest `capacity` rows, and have closed.
     """
-    settings, found = life.agent.settings, []
-    worlds = [[_shaped(row, settings.reward) for row in rows] for rows in life.worlds]
-    for turn in range(max(0, life.boundary - life.window), life.boundary):
+    settings, usable = experience.agent.settings, []
+    worlds = [[_shaped(row, settings.reward) for row in rows] for rows in experience.worlds]
+    for turn in range(max(0, experience.boundary - experience.window), experience.boundary):
         for world, rows in enumerate(worlds):
-            one = transition(rows, turn, world, n, settings.discount, settings.discount_per)
-            if one is not None:
-                found.append(one)
-    return found
+            each = transition(
+                rows, turn, world, n, settings.discount, settings.discount_per
+            )
+            if each is not None:
+                usable.append(each)
+    return usable
 
 
 def _shaped(row: Row, settings) -> Row:

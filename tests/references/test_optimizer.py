@@ -1,4 +1,4 @@
-"""Many updates in a row of drawn groups, against torch's own Adam in float64."""
+"""Many updates in a row of drawn groups, against torch's Adam in float64."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import pytest
 import torch
 
 from rookery.algorithms.dqn import DQN
-from tests.references.drawing import AGENTS, Chance, draw_group
+from tests.references.drawing import AGENTS, Sampler, draw_group
 from tests.references.optimizer import PlainAdam, joined
-from tests.references.watching import Watched, agree, real
+from tests.references.recording import RecordedGroup, agree, unpadded
 
 UPDATES = 25
 
 
 def compare_updates(case: int) -> None:
-    """Let agents take steps by drawn gradients; now and then one is left out."""
-    chance = Chance(9, case)
-    agents = draw_group(chance)
-    watched = Watched(DQN, agents, case)
-    group, random = watched.learner.group, chance.generator
+    """Update agents with random gradients; now and then one is inactive."""
+    sampler = Sampler(9, case)
+    agents = draw_group(sampler)
+    watched = RecordedGroup(DQN, agents, case)
+    group, random = watched.learner.group, sampler.generator
     shapes, start = group.parameters.shapes, watched.states()
     plain = [
         PlainAdam(agent.settings, start[i]) for i, agent in enumerate(agents)
-    ]  # they go on by themselves from here on
+    ]  # they continue on their own from here
     for _ in range(UPDATES):
         gradients, sizes = [], 10 ** random.uniform(-6, 2, AGENTS)
         for name, weight in group.weights.items():
@@ -37,7 +37,7 @@ def compare_updates(case: int) -> None:
         for i in np.flatnonzero(active).tolist():
             plain[i].step(
                 {
-                    name: real(each[i], start[i]["weights"][name])
+                    name: unpadded(each[i], start[i]["weights"][name])
                     for name, each in zip(shapes, gradients, strict=True)
                 }
             )

@@ -1,4 +1,4 @@
-"""Bugs planted into returns, the replay and the optimizer: the comparisons see them."""
+"""Bugs planted into returns, the replay and the optimizer: the comparisons detect them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from rookery.algorithms.common import group, optimizer
 from rookery.replay import buffer as replay
 from rookery.replay.priorities import Priorities
 from rookery.replay.rewards import RewardSpread
-from tests.references.planting import Bug, found, given, instead, see
+from tests.references.planting import (
+    Bug,
+    assert_detected,
+    instead,
+    with_arguments,
+    with_result,
+)
 from tests.references.test_optimizer import compare_updates
 from tests.references.test_replay import compare_priorities
 from tests.references.test_returns import compare_returns
@@ -26,7 +32,7 @@ def truncation_ends_it_all(right):
 
 def one_turn_too_many(right):
     def wrong(stretch, n_step, discount, per_step):
-        return found(discounts=lambda each: each * np.float32(discount))(right)(
+        return with_result(discounts=lambda each: each * np.float32(discount))(right)(
             stretch, n_step, discount, per_step
         )
 
@@ -77,7 +83,7 @@ def after_every_update(right):
 
 
 BUGS = {
-    "the value after a step is discounted once more": Bug(
+    "the next value is discounted once more": Bug(
         compare_returns, replay, "n_step_transitions", one_turn_too_many, "discounts"
     ),
     "a truncated episode has no value after it": Bug(
@@ -87,23 +93,23 @@ BUGS = {
         compare_returns,
         replay,
         "n_step_transitions",
-        given(None, None, None, lambda _: True),
+        with_arguments(None, None, None, lambda _: True),
         "returns|discounts",
     ),
-    "a step closes one active row too late": Bug(
+    "a transition closes one active row too late": Bug(
         compare_returns,
         replay,
         "n_step_transitions",
-        given(None, lambda n: n + 1),
+        with_arguments(None, lambda n: n + 1),
         "usable|closing",
     ),
     "the spread is that of the newest rewards": Bug(
         compare_returns, RewardSpread, "take_in", forget_earlier_rounds, "factor"
     ),
-    "steps that left keep their priority": Bug(
+    "transitions that left keep their priority": Bug(
         compare_priorities, Priorities, "take_in", only_what_is_new, "priorities"
     ),
-    "new steps do not get the largest priority": Bug(
+    "new transitions do not get the largest priority": Bug(
         compare_priorities, Priorities, "take_in", weigh_one, "priorities"
     ),
     "importance weights are divided by the smallest": Bug(
@@ -113,27 +119,27 @@ BUGS = {
         compare_priorities,
         Priorities,
         "update",
-        given(None, None, np.square),
+        with_arguments(None, None, np.square),
         "priorities",
     ),
-    "the moments' beginning is not corrected for": Bug(
+    "the bias of the moments is not corrected": Bug(
         compare_updates, group, "adam_step", as_if_long_ago, "weights"
     ),
     "gradients are not clipped": Bug(
         compare_updates, group, "clip_factors", instead(lambda n, _: n * 0 + 1), "weights"
     ),
     "second moments decay faster": Bug(
-        compare_updates, optimizer, "BETAS", instead((0.9, 0.99)), "weights"
+        compare_updates, optimizer, "BETA2", instead(0.99), "weights"
     ),
-    "the learning rate stays what it was": Bug(
+    "the learning rate is constant": Bug(
         compare_updates, group, "learning_rate", instead(lambda base, *_: base), "weights"
     ),
-    "targets follow after every update": Bug(
-        compare_updates, group.Group, "_follow", after_every_update, "target"
+    "targets move after every update": Bug(
+        compare_updates, group.Group, "_update_targets", after_every_update, "target"
     ),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
-def test_a_planted_bug_is_seen(bug, monkeypatch):
-    see(bug, monkeypatch)
+def test_a_planted_bug_is_detected(bug, monkeypatch):
+    assert_detected(bug, monkeypatch)

@@ -1,4 +1,4 @@
-"""Bugs planted into PPO, V-trace and recurrent PPO: the comparisons see them."""
+"""Bugs planted into PPO, V-trace and recurrent PPO: the comparisons detect them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import pytest
 import torch
 
 from rookery.algorithms import vtrace
-from rookery.algorithms.common import losses
-from rookery.algorithms.common import rollout as experience
-from rookery.algorithms.common.rollout import Experience
+from rookery.algorithms.common import losses, rollout
+from rookery.algorithms.common.rollout import Rollout
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.ppo import PpoLearner
 from rookery.algorithms.vtrace import VtraceLearner
 from rookery.replay.sequences import Chain
-from tests.references.planting import Bug, found, given, instead, see
+from tests.references.planting import (
+    Bug,
+    assert_detected,
+    instead,
+    with_arguments,
+    with_result,
+)
 from tests.references.policy_learners import (
     compare_ppo,
     compare_recurrent_ppo,
@@ -41,8 +46,8 @@ def entropy_costs(right):
 
 
 def not_cut(right):
-    def wrong(opens, closes, worlds, errors, decays):
-        return right(opens, closes, worlds, errors, np.ones_like(decays))
+    def wrong(successors, deltas, decays):
+        return right(successors, deltas, np.ones_like(decays))
 
     return wrong
 
@@ -58,17 +63,17 @@ def one_for_all(right):
     return wrong
 
 
-def none_is_spare(right):
-    return lambda self, chosen, spare: right(self, chosen, np.zeros_like(spare))
+def all_are_used(right):
+    return lambda self, slots, unused: right(self, slots, np.zeros_like(unused))
 
 
-def limits(**chosen):
-    return given(*[None] * 6, lambda settings: settings.model_copy(update=chosen))
+def bounds(**update):
+    return with_arguments(*[None] * 6, lambda settings: settings.model_copy(update=update))
 
 
 def never_started(right):
-    def wrong(self, weights, seen, hidden, keep):
-        return right(self, weights, seen, hidden, torch.ones_like(keep))
+    def wrong(self, weights, inputs, hidden, keep):
+        return right(self, weights, inputs, hidden, torch.ones_like(keep))
 
     return wrong
 
@@ -82,50 +87,44 @@ BUGS = {
         instead(lambda ratio, advantages, _: -ratio * advantages),
         "loss",
     ),
-    "what comes after counts in full": Bug(
-        LONG, experience, "advantages_of", not_cut, "loss"
-    ),
-    "advantages look one step ahead": Bug(
+    "later errors are not decayed": Bug(LONG, rollout, "advantages_of", not_cut, "loss"),
+    "advantages look one transition ahead": Bug(
         LONG,
-        experience,
-        "followers_of",
+        rollout,
+        "successors_of",
         instead(lambda opens, *_: np.full(len(opens), -1)),
         "loss",
     ),
     "advantages are standardised by another agent's": Bug(
-        compare_ppo, Experience, "value", one_for_all, "loss"
+        compare_ppo, Rollout, "estimate_advantages", one_for_all, "loss"
     ),
-    "places that no step takes are learned from": Bug(
-        PARTS, Experience, "part", none_is_spare, "loss"
-    ),
-    "illegal actions have a chance": Bug(
+    "unused slots are learned from": Bug(PARTS, Rollout, "minibatch", all_are_used, "loss"),
+    "illegal actions have a probability": Bug(
         compare_ppo, losses, "masked", instead(lambda logits, _: logits), "loss"
     ),
     "V-trace: rho is not clipped": Bug(
-        NARROW, vtrace, "corrected", limits(rho_bar=1e9), "loss"
+        NARROW, vtrace, "vtrace", bounds(rho_bar=1e9), "loss"
     ),
-    "V-trace: c is not clipped": Bug(
-        NARROW, vtrace, "corrected", limits(c_bar=1e9), "loss"
-    ),
-    "V-trace: the gradient is not weighed": Bug(
+    "V-trace: c is not clipped": Bug(NARROW, vtrace, "vtrace", bounds(c_bar=1e9), "loss"),
+    "V-trace: the gradient is not weighted": Bug(
         NARROW,
         VtraceLearner,
         "policy_loss",
-        instead(lambda self, logs, part: -part.advantages * logs),
+        instead(lambda self, log_probs, part: -part.advantages * log_probs),
         "loss",
     ),
-    "V-trace: steps are judged once": Bug(
-        TWICE, VtraceLearner, "judges_each_pass", instead(False), "loss"
+    "V-trace: advantages are computed once": Bug(
+        TWICE, VtraceLearner, "advantages_each_pass", instead(False), "loss"
     ),
     "sequences: the stored hidden state is not used": Bug(
-        SEQUENCES, Chain, "cut", found(hidden=np.zeros_like), "loss"
+        SEQUENCES, Chain, "cut", with_result(hidden=np.zeros_like), "loss"
     ),
-    "sequences: something is carried into another episode": Bug(
+    "sequences: the hidden state crosses episodes": Bug(
         SEQUENCES, Gru, "unroll", never_started, "loss"
     ),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
-def test_a_planted_bug_is_seen(bug, monkeypatch):
-    see(bug, monkeypatch)
+def test_a_planted_bug_is_detected(bug, monkeypatch):
+    assert_detected(bug, monkeypatch)

@@ -1,14 +1,15 @@
-"""Bugs planted into DQN, IQN and recurrent DQN: the comparisons see them."""
+"""Bugs planted into DQN, IQN and recurrent DQN: the comparisons detect them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms import recurrent_dqn
+from rookery.algorithms import q_learning, recurrent_dqn
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.dqn import DqnLearner
@@ -16,7 +17,13 @@ from rookery.algorithms.iqn import IqnLearner
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.q_learning import QLearner
 from rookery.replay.sequences import Timeline
-from tests.references.planting import Bug, found, given, instead, see
+from tests.references.planting import (
+    Bug,
+    assert_detected,
+    instead,
+    with_arguments,
+    with_result,
+)
 from tests.references.recurrent import compare_recurrent_dqn
 from tests.references.value_learners import compare_dqn, compare_iqn
 
@@ -47,28 +54,28 @@ WEIGHED_SEQUENCES = partial(
 
 
 def target_is_the_network(right):
-    def wrong(self, place):
-        weights, _ = right(self, place)
-        return weights, {name: each.detach() for name, each in weights.items()}
+    def wrong(self, draws):
+        online, _ = right(self, draws)
+        return online, {name: each.detach() for name, each in online.items()}
 
     return wrong
 
 
-def target_chooses(self, weights, every, inputs, legal):
-    return losses.masked(every, legal).argmax(dim=2)
+def target_chooses(self, online, target_values, obs, legal):
+    return losses.masked(target_values, legal).argmax(dim=2)
 
 
 def without_importance(right):
-    def wrong(self, batches, columns, importance, draws, place):
-        return right(self, batches, columns, torch.ones_like(importance), draws, place)
+    def wrong(self, batch):
+        return right(self, replace(batch, importance=torch.ones_like(batch.importance)))
 
     return wrong
 
 
 def with_one_noise(right):
-    def wrong(self, passes, places):
-        right(self, passes, places)
-        self._noises = {one: [noise, noise] for one, (noise, _) in self._noises.items()}
+    def wrong(self, passes, keys):
+        right(self, passes, keys)
+        self._noise = {k: [noise, noise] for k, (noise, _) in self._noise.items()}
 
     return wrong
 
@@ -82,18 +89,18 @@ def added_up(right):
 
 
 def never_started(right):
-    def wrong(self, weights, seen, hidden, keep):
-        return right(self, weights, seen, hidden, torch.ones_like(keep))
+    def wrong(self, weights, inputs, hidden, keep):
+        return right(self, weights, inputs, hidden, torch.ones_like(keep))
 
     return wrong
 
 
 BUGS = {
     "double: the target chooses as well": Bug(
-        DOUBLE, DqnLearner, "_best", instead(target_chooses), "loss"
+        DOUBLE, DqnLearner, "best_actions", instead(target_chooses), "loss"
     ),
     "targets are the network's own": Bug(
-        compare_dqn, QLearner, "shaken", target_is_the_network, "loss"
+        compare_dqn, QLearner, "noisy_weights", target_is_the_network, "loss"
     ),
     "illegal actions are valued": Bug(
         compare_dqn, losses, "masked", instead(lambda values, _: values), "loss"
@@ -109,23 +116,23 @@ BUGS = {
         NOISY, QLearner, "draw_ahead", with_one_noise, "loss"
     ),
     "the gap has the wrong sign": Bug(
-        GAP, losses, "shortfalls", lambda right: lambda *each: -right(*each), "loss"
+        GAP, losses, "action_gaps", lambda right: lambda *each: -right(*each), "loss"
     ),
     "Retrace never cuts": Bug(
-        RETRACE, losses, "retrace_shares", given(torch.ones_like), "loss"
+        RETRACE, q_learning, "retrace_shares", with_arguments(torch.ones_like), "loss"
     ),
     "the threshold is always 1": Bug(
-        compare_dqn, losses, "huber", given(None, None, lambda _: 1.0), "loss"
+        compare_dqn, losses, "huber", with_arguments(None, None, lambda _: 1.0), "loss"
     ),
     "importance weights are left out": Bug(
-        WEIGHED, DqnLearner, "losses", without_importance, "loss"
+        WEIGHED, DqnLearner, "compute_losses", without_importance, "loss"
     ),
     "batches are added up, not averaged": Bug(TWICE, Group, "apply", added_up, "means"),
-    "IQN: fractions are upside down": Bug(
+    "IQN: taus are upside down": Bug(
         QUANTILES,
         losses,
         "quantile_huber",
-        given(None, None, lambda fractions: 1.0 - fractions),
+        with_arguments(None, None, lambda taus: 1.0 - taus),
         "loss",
     ),
     "IQN: the mean over both kinds of quantiles": Bug(
@@ -138,15 +145,19 @@ BUGS = {
     "IQN: the target chooses as well": Bug(
         DOUBLE_QUANTILES,
         IqnLearner,
-        "_means",
-        lambda right: lambda self, _, inputs: right(self, self.group.target, inputs),
+        "means",
+        lambda right: lambda self, _, obs: right(self, self.group.target, obs),
         "loss",
     ),
     "IQN: Retrace never cuts": Bug(
-        MIXED_QUANTILES, losses, "retrace_shares", given(torch.ones_like), "loss"
+        MIXED_QUANTILES,
+        q_learning,
+        "retrace_shares",
+        with_arguments(torch.ones_like),
+        "loss",
     ),
     "IQN: importance weights are left out": Bug(
-        WEIGHED_QUANTILES, IqnLearner, "losses", without_importance, "loss"
+        WEIGHED_QUANTILES, IqnLearner, "compute_losses", without_importance, "loss"
     ),
     "IQN: priorities are squared errors": Bug(
         WEIGHED_QUANTILES,
@@ -156,20 +167,20 @@ BUGS = {
         "priorities",
     ),
     "sequences: burn-in is trained": Bug(
-        SEQUENCES, Timeline, "read", given(None, None, None, lambda _: 0), "loss"
+        SEQUENCES, Timeline, "read", with_arguments(None, None, None, lambda _: 0), "loss"
     ),
-    "sequences: something is carried into another episode": Bug(
+    "sequences: the hidden state crosses episodes": Bug(
         SEQUENCES, Gru, "unroll", never_started, "loss"
     ),
     "sequences: the stored hidden state is not used": Bug(
-        SEQUENCES, Timeline, "read", found(hidden=np.zeros_like), "loss"
+        SEQUENCES, Timeline, "read", with_result(hidden=np.zeros_like), "loss"
     ),
-    "sequences: the largest error is all that counts": Bug(
-        WEIGHED_SEQUENCES, recurrent_dqn, "LARGEST", instead(1.0), "priorities"
+    "sequences: only the largest error counts": Bug(
+        WEIGHED_SEQUENCES, recurrent_dqn, "MAX_ERROR_SHARE", instead(1.0), "priorities"
     ),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
-def test_a_planted_bug_is_seen(bug, monkeypatch):
-    see(bug, monkeypatch)
+def test_a_planted_bug_is_detected(bug, monkeypatch):
+    assert_detected(bug, monkeypatch)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from rookery.replay.priorities import Priorities
-from tests.references.drawing import Chance, draw_group
-from tests.references.lives import TURNS, WORLDS, Life
+from tests.references.drawing import Sampler, draw_group
+from tests.references.experience import TURNS, WORLDS, Experience
+from tests.references.recording import agree, same
 from tests.references.replay import PlainPriorities
 from tests.references.returns import transitions
-from tests.references.watching import agree, same
 
 ROUNDS = 6
 
@@ -20,19 +20,21 @@ pytestmark = pytest.mark.shows("B13")
 
 
 def compare_priorities(case: int) -> None:
-    """Let drawn agents draw, and find errors by chance, over some rounds."""
-    chance = Chance(8, case)
-    for agent in draw_group(chance):
-        life = Life(agent, case, agent.settings.n_step, hidden=0)
-        tree = Priorities(agent.settings.replay, life.reader)
-        plain = PlainPriorities(agent.settings.replay, life.slots, WORLDS)
+    """Compare draws and updates with random errors, over some rounds."""
+    sampler = Sampler(8, case)
+    for agent in draw_group(sampler):
+        experience = Experience(agent, case, agent.settings.n_step, hidden=0)
+        tree = Priorities(agent.settings.replay, experience.reader)
+        plain = PlainPriorities(agent.settings.replay, experience.slots, WORLDS)
         for number in range(ROUNDS):
-            life.live()
-            tree.take_in(life.reader.closed_since(number * TURNS))
-            plain.take_in([step.place for step in transitions(life, agent.settings.n_step)])
+            experience.play_round()
+            tree.take_in(experience.reader.closed_since(number * TURNS))
+            plain.take_in(
+                [step.row for step in transitions(experience, agent.settings.n_step)]
+            )
             agree("priorities", tree.leaves, plain.in_memory())
             if plain.weights:
-                compare_draws(chance.generator, tree, plain)
+                compare_draws(sampler.generator, tree, plain)
 
 
 def compare_draws(generator, tree: Priorities, plain: PlainPriorities) -> None:
@@ -40,7 +42,7 @@ def compare_draws(generator, tree: Priorities, plain: PlainPriorities) -> None:
         numbers, errors = generator.random(5), generator.exponential(2.0, 5)
         steps, importance = tree.draw(numbers)
         places, weights = plain.draw(numbers)
-        same("drawn steps", [divmod(step, WORLDS) for step in steps.tolist()], places)
+        same("drawn transitions", [divmod(step, WORLDS) for step in steps.tolist()], places)
         agree("importance weights", importance, weights)
         tree.update(steps, errors)
         plain.update(places, errors.tolist())
@@ -55,10 +57,13 @@ def test_priorities_and_draws_are_those_of_a_plain_list(case):
 
 def test_draws_are_as_frequent_as_the_paper_says():
     """P(i) = p_i^α / Σ p^α, over numbers that cover all of [0, 1) evenly."""
-    agent = draw_group(Chance(8, 0), replay={"exponent": 0.6, "capacity": 60})[0]
-    life = Life(agent, 0, 1, hidden=0)
-    life.live()
-    tree, steps = Priorities(agent.settings.replay, life.reader), life.reader.usable
+    agent = draw_group(Sampler(8, 0), replay={"exponent": 0.6, "capacity": 60})[0]
+    experience = Experience(agent, 0, 1, hidden=0)
+    experience.play_round()
+    tree, steps = (
+        Priorities(agent.settings.replay, experience.reader),
+        experience.reader.usable,
+    )
     tree.take_in(steps)
     errors = np.random.default_rng(0).exponential(2.0, len(steps))
     tree.update(steps, errors)

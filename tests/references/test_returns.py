@@ -1,4 +1,4 @@
-"""Returns, discounts and shaped rewards of drawn lives, walking on one row at a time."""
+"""Returns, discounts and shaped rewards, against a loop over plain rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rookery.replay.rewards import RewardSpread
-from tests.references.drawing import Chance, draw_group
-from tests.references.lives import TURNS, WORLDS, Life
+from tests.references.drawing import Sampler, draw_group
+from tests.references.experience import TURNS, WORLDS, Experience
+from tests.references.recording import agree, same
 from tests.references.returns import factor_of, transitions
-from tests.references.watching import agree, same
 
 ROUNDS = 4
 
@@ -17,24 +17,24 @@ pytestmark = pytest.mark.shows("D2", "D6")
 
 
 def compare_returns(case: int) -> None:
-    """Compare all steps that a reader has at every border with a walk over plain rows."""
-    chance = Chance(7, case)
-    for agent in draw_group(chance, n_step=chance.whole(1, 5)):
+    """Compare a reader's transitions at every boundary with a loop over plain rows."""
+    sampler = Sampler(7, case)
+    for agent in draw_group(sampler, n_step=sampler.whole(1, 5)):
         n = agent.settings.n_step
-        life = Life(agent, case, n, hidden=0)
+        experience = Experience(agent, case, n, hidden=0)
         spread = RewardSpread(agent.settings.reward)
         for number in range(ROUNDS):
-            life.live()
-            spread.take_in(life.reader, number * TURNS)
-            compare_steps(life, n, first=number * TURNS)
-            agree("factor of rewards", spread.factor, factor_of(life))
+            experience.play_round()
+            spread.take_in(experience.reader, number * TURNS)
+            compare_steps(experience, n, first=number * TURNS)
+            agree("factor of rewards", spread.factor, factor_of(experience))
 
 
-def compare_steps(life: Life, n: int, first: int) -> None:
-    reader, expected = life.reader, transitions(life, n)
+def compare_steps(experience: Experience, n: int, first: int) -> None:
+    reader, expected = experience.reader, transitions(experience, n)
     turns, worlds = reader.opening(reader.usable)
     places = list(zip(turns.tolist(), worlds.tolist(), strict=True))
-    same("usable steps", places, [step.place for step in expected])
+    same("usable steps", places, [step.row for step in expected])
     closes = reader.closes(reader.usable).tolist()
     same("closing rows", closes, [step.closes for step in expected])
     gains, discounts = reader.outcomes(turns, worlds)
@@ -45,5 +45,5 @@ def compare_steps(life: Life, n: int, first: int) -> None:
 
 
 @pytest.mark.parametrize("case", range(16))
-def test_steps_are_those_of_a_walk_over_plain_rows(case):
+def test_transitions_are_those_of_a_loop_over_plain_rows(case):
     compare_returns(case)

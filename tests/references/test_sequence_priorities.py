@@ -1,4 +1,4 @@
-"""Recurrent DQN with priorities and burn-in: some sequences cannot be learned from yet."""
+"""Recurrent DQN with priorities and burn-in: some sequences have no row to learn from."""
 
 from __future__ import annotations
 

@@ -14,24 +14,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tests.references.lives import Life
+from tests.references.experience import Experience
 from tests.references.networks import Weights, q_values, quantiles
 from tests.references.returns import Transition
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A drawn step: what followed it, and what chance was drawn with it."""
+    """A sampled transition: what followed it, and its random numbers."""
 
     path: list[Transition]
-    """It alone; with Retrace the agent's own steps from it on."""
+    """Only itself; with Retrace, the agent's transitions from it on."""
     importance: float
     factor: float
-    """What rewards are multiplied by."""
+    """Scale of the rewards."""
     taus: list[float]
     """IQN: τ_i, for the row where it opened."""
-    others: list[list[float]]
-    """IQN: τ'_j, for each row where a step of the path closes."""
+    next_taus: list[list[float]]
+    """IQN: τ'_j, for each row where a transition of the path closes."""
 
 
 def best(values: Tensor, legal: list[int]) -> int:
@@ -50,32 +50,36 @@ def huber(delta: Tensor, kappa: float) -> Tensor:
 
 
 def dqn_loss(
-    sample: Sample, theta: Weights, target: Weights, life: Life
+    sample: Sample, theta: Weights, target: Weights, experience: Experience
 ) -> tuple[Tensor, float]:
     """Return the loss of one sample, L_κ(δ) / κ, and |δ|."""
-    settings, step = life.agent.settings, sample.path[0]
+    settings, step = experience.agent.settings, sample.path[0]
     with torch.no_grad():
-        y = dqn_target(sample, theta, target, life)
-    delta = y - q_values(theta, life.seen(*step.place), settings)[step.action]
+        y = dqn_target(sample, theta, target, experience)
+    delta = y - q_values(theta, experience.obs(*step.row), settings)[step.action]
     kappa = settings.dqn.threshold
     return sample.importance * huber(delta, kappa) / kappa, abs(delta.item())
 
 
-def dqn_target(sample: Sample, theta: Weights, target: Weights, life: Life) -> Tensor:
+def dqn_target(
+    sample: Sample, theta: Weights, target: Weights, experience: Experience
+) -> Tensor:
     """Return what Q(s, a) is compared with."""
-    settings, step = life.agent.settings, sample.path[0]
+    settings, step = experience.agent.settings, sample.path[0]
 
-    def q_of(place):
-        return q_values(target, life.seen(*place), settings)
+    def q_of(row):
+        return q_values(target, experience.obs(*row), settings)
 
-    def greedy_at(place):
-        """Return the action that is valued: by θ if double, else by θ⁻."""
-        likes = theta if settings.dqn.double else target
-        return best(q_values(likes, life.seen(*place), settings), life.legal(*place))
+    def greedy_at(row):
+        """Return the best action: by θ if double, else by θ⁻."""
+        choosing = theta if settings.dqn.double else target
+        return best(
+            q_values(choosing, experience.obs(*row), settings), experience.legal(*row)
+        )
 
     y = retrace(sample, q_of, greedy_at, settings.dqn.retrace or 0.0)
-    q = q_of(step.place)
-    v = q[best(q, life.legal(*step.place))]
+    q = q_of(step.row)
+    v = q[best(q, experience.legal(*step.row))]
     # T_AL Q = T Q − α (V − Q): Bellemare et al. (2016), section 3.1.
     return y - settings.dqn.gap * (v - q[step.action])
 
@@ -85,17 +89,17 @@ def retrace(sample: Sample, q_of, greedy_at, lambda_: float) -> Tensor:
 
     Q(x_0, a_0) + Σ_t γ^t (Π_s c_s) [r_t + γ E_π Q(x_t+1, ·) − Q(x_t, a_t)], where
     c_s = λ min(1, π(a_s | x_s) / μ(a_s | x_s)). π is greedy: the ratio is at least 1 for
-    its action, and 0 for all others. On a path of one step it is what double DQN has.
+    its action, and 0 for all others. On a path of one transition it is double DQN's.
     """
     first = sample.path[0]
-    y, weight = q_of(first.place)[first.action], 1.0
+    y, weight = q_of(first.row)[first.action], 1.0
     for t, step in enumerate(sample.path):
         if t > 0:
-            weight *= lambda_ if step.action == greedy_at(step.place) else 0.0
+            weight *= lambda_ if step.action == greedy_at(step.row) else 0.0
         after = (step.closes, step.world)
         expected = q_of(after)[greedy_at(after)]
         delta = sample.factor * step.gain + step.gamma * expected
-        delta = delta - q_of(step.place)[step.action]
+        delta = delta - q_of(step.row)[step.action]
         y = y + weight * delta
         weight *= step.gamma
     return y
@@ -105,34 +109,34 @@ def retrace(sample: Sample, q_of, greedy_at, lambda_: float) -> Tensor:
 
 
 def midpoints(count: int) -> list[float]:
-    """Return the fixed fractions that agents act by."""
+    """Return the fixed taus that agents act by."""
     return [(i + 0.5) / count for i in range(count)]
 
 
-def acting_values(w: Weights, place: tuple[int, int], life: Life) -> Tensor:
-    """Return Q(s, ·): the mean over fixed fractions, equation (5) of Dabney et al."""
-    settings = life.agent.settings
+def acting_values(w: Weights, row: tuple[int, int], experience: Experience) -> Tensor:
+    """Return Q(s, ·): the mean over fixed taus, equation (5) of Dabney et al."""
+    settings = experience.agent.settings
     taus = midpoints(settings.iqn.acting_quantiles)
-    return quantiles(w, life.seen(*place), taus, settings).mean(dim=0)
+    return quantiles(w, experience.obs(*row), taus, settings).mean(dim=0)
 
 
 def iqn_loss(
-    sample: Sample, theta: Weights, target: Weights, life: Life
+    sample: Sample, theta: Weights, target: Weights, experience: Experience
 ) -> tuple[Tensor, float]:
     """Return the loss of one sample, equation (3) of Dabney et al. (2018), and an error.
 
     Σ_i 1/N' Σ_j ρ_τi(δ_ij) with ρ_τ(δ) = |τ − 1{δ < 0}| L_κ(δ) / κ. Targets of a path are
     a mixture of those of its ends. The error is that of the means.
     """
-    settings, step = life.agent.settings, sample.path[0]
+    settings, step = experience.agent.settings, sample.path[0]
     with torch.no_grad():
-        targets = iqn_targets(sample, theta, target, life)
-    z = quantiles(theta, life.seen(*step.place), sample.taus, settings)[:, step.action]
+        targets = iqn_targets(sample, theta, target, experience)
+    z = quantiles(theta, experience.obs(*step.row), sample.taus, settings)[:, step.action]
     kappa, loss = settings.iqn.threshold, torch.zeros((), dtype=torch.float64)
-    for tau, found in zip(sample.taus, z, strict=True):
+    for tau, quantile in zip(sample.taus, z, strict=True):
         for share, wanted in targets:
             if share:
-                delta = wanted - found
+                delta = wanted - quantile
                 tilt = abs(tau - (1.0 if delta.item() < 0 else 0.0))
                 loss = loss + share * tilt * huber(delta, kappa) / kappa
     error = sum(share * wanted for share, wanted in targets) - z.detach().mean()
@@ -140,28 +144,31 @@ def iqn_loss(
 
 
 def iqn_targets(
-    sample: Sample, theta: Weights, target: Weights, life: Life
+    sample: Sample, theta: Weights, target: Weights, experience: Experience
 ) -> list[tuple[float, Tensor]]:
-    """Return r + γ Z_τ'(s', a*) for all τ' and all ends of a path, and what each counts.
+    """Return r + γ Z_τ'(s', a*) for all τ' and all ends of a path, with their weights.
 
-    An end of a path counts what Retrace gives its value: Π c_s up to it, times 1 − c
-    for what lies behind it.
+    The weight of an end is that of its value in Retrace: Π c_s up to it, times 1 − c.
     """
-    settings, step = life.agent.settings, sample.path[0]
-    means = acting_values(target, step.place, life)
-    short = means[best(means, life.legal(*step.place))] - means[step.action]
-    found, gain, gamma, reached = [], 0.0, 1.0, 1.0
-    for t, one in enumerate(sample.path):
-        gain, gamma = gain + gamma * sample.factor * one.gain, gamma * one.gamma
-        after = (one.closes, one.world)
-        z = quantiles(target, life.seen(*after), sample.others[t], settings)
-        likes = acting_values(theta, after, life) if settings.iqn.double else z.mean(dim=0)
-        a = best(likes, life.legal(*after))
+    settings, step = experience.agent.settings, sample.path[0]
+    means = acting_values(target, step.row, experience)
+    gap = means[best(means, experience.legal(*step.row))] - means[step.action]
+    targets, gain, gamma, reached = [], 0.0, 1.0, 1.0
+    for t, each in enumerate(sample.path):
+        gain, gamma = gain + gamma * sample.factor * each.gain, gamma * each.gamma
+        after = (each.closes, each.world)
+        z = quantiles(target, experience.obs(*after), sample.next_taus[t], settings)
+        values = (
+            acting_values(theta, after, experience)
+            if settings.iqn.double
+            else z.mean(dim=0)
+        )
+        a = best(values, experience.legal(*after))
         c = 0.0
         if t + 1 < len(sample.path) and sample.path[t + 1].action == a:
             c = settings.iqn.retrace
-        for wanted in gain + gamma * z[:, a]:
+        for target_quantile in gain + gamma * z[:, a]:
             share = reached * (1 - c) / len(z)
-            found.append((share, wanted - settings.iqn.gap * short))
+            targets.append((share, target_quantile - settings.iqn.gap * gap))
         reached *= c
-    return found
+    return targets

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from rookery.replay.sequences import Chain, Timeline
-from tests.algorithms.conftest import WORLDS, Life, agent_of
+from tests.algorithms.conftest import WORLDS, Experience, agent_of
 
 LENGTH, BURN_IN = 6, 2
 
 
 @pytest.fixture(params=[1, 3], ids=["a round", "three rounds"])
-def life(request) -> Life:
+def life(request) -> Experience:
     """A life of deaths and returns; after three rounds the window has moved on."""
-    life = Life(agent_of(replay={"capacity": 60}), luck=3, hidden=16)
+    life = Experience(agent_of(replay={"capacity": 60}), data_seed=3, hidden=16)
     for _ in range(request.param):
-        life.live()
+        life.play_round()
     return life
 
 
@@ -113,16 +113,16 @@ def test_a_part_of_sequences_is_those_sequences(life):
 
 
 def test_without_rows_there_is_a_timeline_without_rows():
-    life = Life(agent_of(), hidden=16)
+    life = Experience(agent_of(), hidden=16)
     life.reader.take_in(0)
 
     assert len(Timeline(life.reader).turns) == 0
 
 
 def test_a_rounds_steps_are_cut_into_sequences_world_by_world():
-    life = Life(agent_of(), luck=5, hidden=16, n_step=1)
-    life.live()
-    life.live()
+    life = Experience(agent_of(), data_seed=5, hidden=16, n_step=1)
+    life.play_round()
+    life.play_round()
     reader, steps = life.reader, np.sort(life.reader.closed_since(life.first))
 
     chain = Chain.cut(reader, steps, life.turns, 5)

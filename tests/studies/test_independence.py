@@ -145,7 +145,9 @@ def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch)
         _after(
             values.ValueBasedLearner.__init__,
             lambda learner: setattr(
-                learner, "_agents", learner._agents[:1].repeat(len(learner.agents))
+                learner,
+                "agent_numbers",
+                learner.agent_numbers[:1].repeat(len(learner.agents)),
             ),
         ),
     )

@@ -1,1 +1,1 @@
-"""What algorithms share: groups, Adam, losses, exploration."""
+"""What several algorithms share: stacked groups, Adam, losses, exploration."""

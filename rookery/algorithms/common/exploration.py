@@ -1,120 +1,154 @@
-"""Exploring by chance: what becomes of values when an agent must also try things."""
+"""From values or probabilities to actions: epsilon-greedy, softmax, and sampling.
+
+Illegal actions are never chosen, and all randomness comes from `PolicyInput.draws`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.algorithms.base import LEAST, Agent, PolicyInput
+from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.common.losses import FAR_BELOW
 from rookery.specs import Array
 
+SMALLEST = 1e-12
+"""Lower bound on probabilities in logarithms and on divisors."""
 
-@dataclass
-class Explored:
-    """What is done; arrays are (agents, worlds)."""
+Choice = tuple[Array, Array, Array]
+"""Actions, their probabilities and the entropies of the choice, (agents, worlds)."""
 
-    actions: Array
-    probabilities: Array
-    entropies: Array
+
+def act_by_values(
+    values: Array, inputs: PolicyInput, temperatures: Array | None
+) -> PolicyOutput:
+    """Choose by values, (agents, worlds, actions), and explore.
+
+    Without temperatures, (agents,), this is epsilon-greedy. With them, the greedy part is
+    a softmax, so that actions of nearly the same value are taken nearly equally often.
+    """
+    legal_values = _mask_illegal(values, inputs.legal)
+    if temperatures is None:
+        choice = _epsilon_greedy(legal_values, inputs)
+    else:
+        choice = _softmax(legal_values, inputs, temperatures[:, None, None])
+    actions, probabilities, entropies = choice
+    return PolicyOutput(actions, probabilities, _pick(values, actions), entropies)
 
 
 def temperatures_of(agents: Sequence[Agent], exploration: Array) -> Array | None:
-    """Return how evenly agents take actions that look alike; None: all take the best.
+    """Return the agents' softmax temperatures, (agents,); None: all act greedily.
 
-    A temperature falls as the chance of a random action does, from where that is largest,
-    and is gone with it.
+    A temperature is proportional to the probability of a random action: it starts at
+    `epsilon.temperature`, where that is largest, and vanishes with it.
     """
-    chosen = [agent.settings.epsilon for agent in agents]  # of one group: one temperature
-    if not chosen[0].temperature or not exploration.any():
+    settings = [agent.settings.epsilon for agent in agents]
+    if not settings[0].temperature or not exploration.any():  # the same in all the group
         return None
-    largest = np.array([max(one.start, one.end, LEAST) for one in chosen])
-    return chosen[0].temperature * exploration / largest
+    largest = np.array([max(each.start, each.end, SMALLEST) for each in settings])
+    return settings[0].temperature * exploration / largest
 
 
-def explore(values: Array, moment: PolicyInput, temperatures: Array | None) -> Explored:
-    """Choose by values, (agents, worlds, actions), or by chance any legal action.
-
-    Without temperatures, (agents,), the best action is taken. With them, actions of nearly
-    the same value are taken nearly alike, by a softmax; who does not explore has none.
-    """
-    liked = _legal(values, moment.legal)
-    if temperatures is None:
-        return _greedily(liked, moment)
-    return _softly(liked, moment, temperatures[:, None, None])
-
-
-def _greedily(values: Array, moment: PolicyInput) -> Explored:
+def _epsilon_greedy(values: Array, inputs: PolicyInput) -> Choice:
     """The first draw decides whether to explore, the second which legal action."""
-    greedy, probability = values.argmax(axis=2), moment.exploration[:, None]
-    counts = _legal_counts(values.shape[2], moment)
-    any_action = (moment.draws[..., 1] * counts).astype(np.int64)
-    for i, mask in enumerate(moment.legal):
+    greedy, epsilon = values.argmax(axis=2), inputs.exploration[:, None]
+    counts = _legal_counts(values.shape[2], inputs)
+    random = (inputs.draws[..., 1] * counts).astype(np.int64)
+    for i, mask in enumerate(inputs.legal):
         if mask is not None:
-            any_action[i] = _nth_true(mask, any_action[i])
-    actions = np.where(moment.draws[..., 0] < probability, any_action, greedy)
-    share = probability / counts
-    top = 1.0 - probability + share
+            random[i] = _nth_true(mask, random[i])
+    actions = np.where(inputs.draws[..., 0] < epsilon, random, greedy)
+    share = epsilon / counts
+    top = 1.0 - epsilon + share
     probabilities = np.where(actions == greedy, top, share).astype(np.float32)
-    entropies = -(top * log(top) + (counts - 1) * share * log(share))
-    return Explored(actions, probabilities, np.full(greedy.shape, entropies))
+    entropies = -(top * safe_log(top) + (counts - 1) * share * safe_log(share))
+    return actions, probabilities, np.full(greedy.shape, entropies)
 
 
-def _softly(values: Array, moment: PolicyInput, warmth: Array) -> Explored:
-    """The first draw decides, by the chances of all actions together."""
-    probability = moment.exploration[:, None, None]
+def _softmax(values: Array, inputs: PolicyInput, temperatures: Array) -> Choice:
+    """The first draw chooses among all actions by their probabilities."""
+    epsilon = inputs.exploration[:, None, None]
     below = (values - values.max(axis=2, keepdims=True)).astype(np.float64)
     best = np.eye(values.shape[2])[values.argmax(axis=2)]
-    soft = np.where(warmth > 0, np.exp(below / np.maximum(warmth, LEAST)), best)
-    even = (values > FAR_BELOW).astype(np.float64)
-    probabilities = (1.0 - probability) * _shares(soft) + probability * _shares(even)
-    actions = draw(probabilities, moment.draws[..., 0])
-    picked = np.take_along_axis(probabilities, actions[..., None], axis=2)[..., 0]
-    entropies = -(probabilities * log(probabilities)).sum(axis=2)
-    return Explored(actions, picked.astype(np.float32), entropies)
+    soft = np.exp(below / np.maximum(temperatures, SMALLEST))
+    soft = np.where(temperatures > 0, soft, best)
+    uniform = (values > FAR_BELOW).astype(np.float64)
+    probabilities = (1.0 - epsilon) * _normalised(soft) + epsilon * _normalised(uniform)
+    actions = sample(probabilities, inputs.draws[..., 0])
+    chosen = _pick(probabilities, actions).astype(np.float32)
+    return actions, chosen, entropies_of(probabilities)
 
 
-def draw(probabilities: Array, draws: Array) -> Array:
-    """Return the actions, (…), that draws in [0, 1) pick by their chances, (…, actions)."""
+def act_by_probabilities(probabilities: Array, inputs: PolicyInput) -> PolicyOutput:
+    """Sample one agent's actions by probabilities, (worlds, actions).
+
+    The most likely action is taken where exploration is 0.
+    """
+    (legal,) = inputs.legal
+    kept = probabilities if legal is None else np.where(legal, probabilities, 0.0)
+    total = kept.sum(axis=1, keepdims=True)
+    uniform = np.ones_like(kept) if legal is None else legal
+    kept = np.where(total > SMALLEST, kept, uniform)  # no legal action has a probability
+    kept = kept / np.maximum(kept.sum(axis=1, keepdims=True), SMALLEST)
+    sampled = sample(kept, inputs.draws[0, :, 0])
+    actions = kept.argmax(axis=1) if inputs.exploration[0] == 0 else sampled
+    chosen = _pick(kept, actions)
+    return PolicyOutput(
+        actions[None], chosen[None], np.zeros_like(chosen[None]), entropies_of(kept)[None]
+    )
+
+
+def sample(probabilities: Array, draws: Array) -> Array:
+    """Return actions, (…), from draws in [0, 1) and probabilities, (…, actions)."""
     sums = probabilities.cumsum(axis=-1)
-    drawn = (sums <= draws[..., None] * sums[..., -1:]).sum(axis=-1)
-    # The largest draws may reach the whole sum by rounding: they take the last likely one.
+    sampled = (sums <= draws[..., None] * sums[..., -1:]).sum(axis=-1)
+    # By rounding, the largest draws can reach the whole sum: they take the last action
+    # with a probability above 0.
     last = probabilities.shape[-1] - 1 - (probabilities[..., ::-1] > 0).argmax(axis=-1)
-    return np.minimum(drawn, last)
+    return np.minimum(sampled, last)
 
 
-def log(probabilities: Array) -> Array:
-    """Return logarithms, where 0 does not matter."""
-    return np.log(np.maximum(probabilities, LEAST))
+def entropies_of(probabilities: Array) -> Array:
+    """Return entropies in nats, (…), of probabilities, (…, actions)."""
+    return -(probabilities * safe_log(probabilities)).sum(axis=-1)
 
 
-def _shares(weights: Array) -> Array:
+def safe_log(probabilities: Array) -> Array:
+    """Return logarithms that are finite at 0."""
+    return np.log(np.maximum(probabilities, SMALLEST))
+
+
+def _pick(array: Array, actions: Array) -> Array:
+    """Return the entries of given actions: (…, actions) and (…) give (…)."""
+    return np.take_along_axis(array, actions[..., None], axis=-1)[..., 0]
+
+
+def _normalised(weights: Array) -> Array:
     total = weights.sum(axis=2, keepdims=True)
     # Where nothing is legal, any action will do.
     return np.where(total > 0, weights, 1.0) / np.where(total > 0, total, weights.shape[2])
 
 
-def _legal(values: Array, legal: Sequence[Array | None]) -> Array:
+def _mask_illegal(values: Array, legal: Sequence[Array | None]) -> Array:
     """Return values with those of illegal actions far below all others."""
     if any(mask is not None for mask in legal):
         values = values.copy()
-        for of_agent, mask in zip(values, legal, strict=True):
+        for agent_values, mask in zip(values, legal, strict=True):
             if mask is not None:
-                of_agent[~mask] = FAR_BELOW
+                agent_values[~mask] = FAR_BELOW
     return values
 
 
-def _legal_counts(num_actions: int, moment: PolicyInput) -> Array | int:
-    """Return how many actions may be chosen from, at least 1.
+def _legal_counts(num_actions: int, inputs: PolicyInput) -> Array | int:
+    """Return the number of legal actions, at least 1.
 
-    It is (agents, worlds), or one number where everything is always legal.
+    It is (agents, worlds), or one number where every action is always legal.
     """
-    if all(mask is None for mask in moment.legal):
+    if all(mask is None for mask in inputs.legal):
         return num_actions
-    counts = np.full(moment.draws.shape[:2], num_actions)
-    for i, mask in enumerate(moment.legal):
+    counts = np.full(inputs.draws.shape[:2], num_actions)
+    for i, mask in enumerate(inputs.legal):
         if mask is not None:
             counts[i] = np.maximum(mask.sum(axis=1), 1)
     return counts

@@ -1,93 +1,65 @@
-"""Adam over many agents at once, with a learning rate, a clip and a count for each.
+"""Adam (Kingma and Ba, 2015) for many agents at once.
 
-Every operation is elementwise or a sum over one agent's own numbers, and so is blind to
-who else is in the group.
+Each has its own learning rate, gradient clip and update count. Every operation is
+elementwise, so an agent's result does not depend on its group.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-BETAS = (0.9, 0.999)
+BETA1, BETA2 = 0.9, 0.999
 EPSILON = 1e-8
 
 
-def squared_norms(gradients: Sequence[Tensor]) -> Tensor:
-    """Return each agent's squared gradient norm, (agents,)."""
-    norms = [torch.linalg.vector_norm(each.flatten(1), dim=1) for each in gradients]
-    return torch.stack(norms).square().sum(dim=0)
-
-
 def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
-    """Return what to multiply gradients by so that norms stay within limits."""
+    """Return the factors that scale gradients so that norms stay within limits."""
     return (limits / norms.clamp(min=1e-12)).clamp(max=1.0)
 
 
 def adam_step(
-    weights: Mapping[str, Tensor],
-    means: Mapping[str, Tensor],
-    squares: Mapping[str, Tensor],
-    gradients: Mapping[str, Tensor],
+    weights: Tensor,
+    means: Tensor,
+    squares: Tensor,
+    gradients: Tensor,
     *,
     factors: Tensor,
     rates: Tensor,
     counts: Tensor,
     active: Tensor,
 ) -> None:
-    """Update weights and moments in place, for active agents.
+    """Update weights and moments of active agents in place.
 
     Args:
-        weights: parameter name to (agents, rows, columns).
-        means: first moments, alike.
-        squares: second moments, alike.
-        gradients: alike; they are used up.
-        factors: (agents,) what gradients are multiplied by.
+        weights: (agents, parameters).
+        means: (agents, parameters) first moments.
+        squares: (agents, parameters) second moments.
+        gradients: (agents, parameters); overwritten.
+        factors: (agents,) scale of the gradients, for clipping.
         rates: (agents,) learning rates.
-        counts: (agents,) updates made, this one included.
+        counts: (agents,) updates made, including this one.
         active: (agents,) bool; the others keep every bit.
     """
-    # Corrections are moved to where they are one number per agent: m / (sqrt(v) / c + e)
-    # is m c / (sqrt(v) + e c).
-    first, second = BETAS
-    made = counts.numpy().astype(np.float64)
-    corrected = np.sqrt(1.0 - second**made)
-    steps = rates.numpy() / (1.0 - first**made) * corrected
-    numbers = [
-        torch.from_numpy(each.astype(np.float32)).view(-1, 1, 1)
-        for each in (factors.numpy(), steps, EPSILON * corrected)
-    ]
-    for name, gradient in gradients.items():
-        tensors = (weights[name], means[name], squares[name], gradient, *numbers)
-        for some in _parts(active):
-            _step(*(tensor[some] for tensor in tensors))
-
-
-def _parts(active: Tensor) -> list[slice]:
-    """Return all agents at once, if they are active, or each that is by itself."""
-    if bool(active.all()):
-        return [slice(None)]
-    return [slice(i, i + 1) for i in active.nonzero().flatten().tolist()]
-
-
-def _step(
-    weight: Tensor,
-    mean: Tensor,
-    square: Tensor,
-    gradient: Tensor,
-    factors: Tensor,
-    steps: Tensor,
-    least: Tensor,
-) -> None:
-    """Update one parameter of some agents in place."""
-    first, second = BETAS
-    clipped = gradient.mul_(factors)  # in place: new memory would not be in cache
-    mean.lerp_(clipped, 1.0 - first)
-    square.lerp_(clipped.square_(), 1.0 - second)
-    # Not torch's root: that takes several times as long, and longest for zeros.
-    np.sqrt(square.numpy(), out=clipped.numpy())
-    change = torch.div(mean, clipped.add_(least), out=clipped)
-    weight.sub_(change.mul_(steps))
+    # Bias corrections are moved to where they are one number per agent:
+    # m / (sqrt(v) / c + eps) is m c / (sqrt(v) + eps c).
+    updates = counts.numpy().astype(np.float64)
+    corrections = np.sqrt(1.0 - BETA2**updates)
+    steps = rates.numpy() / (1.0 - BETA1**updates) * corrections
+    step_sizes, epsilons = (
+        torch.from_numpy(numbers.astype(np.float32)).view(-1, 1)
+        for numbers in (steps, EPSILON * corrections)
+    )
+    factors = factors.view(-1, 1)
+    rows = [slice(None)]  # all agents in one operation, or each active one on its own
+    if not bool(active.all()):
+        rows = [slice(i, i + 1) for i in active.nonzero().flatten().tolist()]
+    for row in rows:
+        clipped = gradients[row].mul_(factors[row])  # new memory would not be in cache
+        means[row].lerp_(clipped, 1.0 - BETA1)
+        squares[row].lerp_(clipped.square_(), 1.0 - BETA2)
+        # Not torch's sqrt: it takes several times as long, and longest for zeros.
+        np.sqrt(squares[row].numpy(), out=clipped.numpy())
+        change = torch.div(means[row], clipped.add_(epsilons[row]), out=clipped)
+        weights[row].sub_(change.mul_(step_sizes[row]))

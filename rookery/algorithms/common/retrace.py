@@ -1,78 +1,84 @@
-"""Paths: what followed a step, one row of the agent's own after the other.
+"""Retrace(λ) (Munos et al., 2016) for a greedy policy.
 
-Retrace compares a step with every row of its path, so all of them are read: up to so many
-ends, or to the end of the episode or of what is known. Ends after that count nothing.
+A *path* is a transition and the agent's own rows that followed it, up to `n_step` of them
+or to the end of the episode or of the window. Each row of a path is an *end* from which the
+target can bootstrap, so all of them are read. Ends beyond the path have weight 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.algorithms.base import Agent
-from rookery.algorithms.common.batches import Columns, Given, masks_of
+from rookery.algorithms.common.batches import PassDraws, StackedBatch, stack_masks
 from rookery.replay.buffer import Batch, ReplayReader
 from rookery.specs import Array
+
+PER_TRANSITION = ("seen", "actions", "legal")
+"""Fields of `Paths` with one entry per transition; the others have one per end."""
 
 
 @dataclass(frozen=True)
 class Paths(Batch):
-    """Steps with what followed; what is next or returned has (steps × ends) entries."""
+    """Transitions with what followed.
+
+    `returns`, `discounts` and `next_…` have (transitions × ends) entries.
+    """
 
     taken: Array
-    """(steps × ends): the action that was taken there."""
-    goes_on: Array
-    """(steps × ends) bool: whether the path goes on from there."""
+    """(transitions × ends): the action that was taken there."""
+    continues: Array
+    """(transitions × ends) bool: whether the path continues from there."""
 
     def part(self, start: int, stop: int) -> Paths:
-        """Return some of the steps, in place."""
+        """Return a view of some of the transitions."""
         ends = len(self.taken) // len(self.actions)
-        first, last = start * ends, stop * ends
-        return Paths(
-            {name: seen[start:stop] for name, seen in self.seen.items()},
-            {name: seen[first:last] for name, seen in self.next_seen.items()},
-            self.actions[start:stop],
-            self.returns[first:last],
-            self.discounts[first:last],
-            None if self.legal is None else self.legal[start:stop],
-            None if self.next_legal is None else self.next_legal[first:last],
-            self.taken[first:last],
-            self.goes_on[first:last],
-        )
+
+        def view(name: str, value: Array | dict[str, Array] | None) -> object:
+            if isinstance(value, dict):
+                return {key: view(name, array) for key, array in value.items()}
+            each = 1 if name in PER_TRANSITION else ends
+            return None if value is None else value[start * each : stop * each]
+
+        parts = {f.name: view(f.name, getattr(self, f.name)) for f in fields(self)}
+        return Paths(**parts)  # type: ignore[arg-type]
 
 
 @dataclass
-class PathColumns(Columns):
-    """The paths of all agents, side by side; returns, … are (agents, batch × ends)."""
+class StackedPaths(StackedBatch):
+    """The paths of a group.
+
+    `returns`, `discounts` and `next_legal` are (agents, batch × ends, …).
+    """
 
     taken: Tensor
     """(agents, batch, ends)."""
-    goes_on: Tensor
+    continues: Tensor
     """(agents, batch, ends) bool."""
 
 
-def paths_of(reader: ReplayReader, steps: Array, ends: int) -> Paths:
-    """Return the paths that begin with some steps, from a reader of single steps."""
-    shape = (len(steps), ends)
-    turns, goes_on = np.zeros(shape, np.int64), np.zeros(shape, bool)
+def paths_of(reader: ReplayReader, transitions: Array, ends: int) -> Paths:
+    """Return the paths that begin with some transitions, from a reader of single steps."""
+    shape = (len(transitions), ends)
+    turns, continues = np.zeros(shape, np.int64), np.zeros(shape, bool)
     returns, discounts = np.zeros((2, *shape), np.float32)
-    gained, counts = np.zeros(len(steps), np.float32), np.ones(len(steps), np.float32)
-    here = steps
+    path_return = np.zeros(len(transitions), np.float32)
+    path_discount = np.ones(len(transitions), np.float32)
+    current = transitions
     for end in range(ends):
-        gains, discount = reader.outcomes(*reader.opening(here))
-        gained, counts = gained + counts * gains, counts * discount
-        turns[:, end], returns[:, end], discounts[:, end] = (
-            reader.closes(here),
-            gained,
-            counts,
-        )
-        here, goes_on[:, end] = _followers(reader, here)
-    goes_on[:, -1] = False
-    opened, worlds = reader.opening(steps)
+        gains, discount = reader.outcomes(*reader.opening(current))
+        path_return = path_return + path_discount * gains
+        path_discount = path_discount * discount
+        turns[:, end] = reader.closes(current)
+        returns[:, end], discounts[:, end] = path_return, path_discount
+        current, continues[:, end] = _next_transitions(reader, current)
+    continues[:, -1] = False
+    opened, worlds = reader.opening(transitions)
     rows = (turns.ravel(), np.repeat(worlds, ends))
     masked = "legal" in reader.rows.columns
     return Paths(
@@ -84,57 +90,87 @@ def paths_of(reader: ReplayReader, steps: Array, ends: int) -> Paths:
         reader.at("legal", opened, worlds) if masked else None,
         reader.at("legal", *rows) if masked else None,
         reader.at("action", *rows),
-        goes_on.ravel(),
+        continues.ravel(),
     )
 
 
-def _followers(reader: ReplayReader, steps: Array) -> tuple[Array, Array]:
-    """Return the steps that open where steps close; where there is none, the same."""
-    after = reader.closes(steps) * reader.worlds + steps % reader.worlds
-    places = np.minimum(np.searchsorted(reader.usable, after), len(reader.usable) - 1)
-    there = reader.usable[places] == after
-    return np.where(there, after, steps), there
+def _next_transitions(reader: ReplayReader, transitions: Array) -> tuple[Array, Array]:
+    """Return the transitions that open where others close, and whether there is one.
+
+    Where there is none, the same transition is returned.
+    """
+    following = reader.closes(transitions) * reader.worlds + transitions % reader.worlds
+    indices = np.searchsorted(reader.usable, following)
+    exists = reader.usable[np.minimum(indices, len(reader.usable) - 1)] == following
+    return np.where(exists, following, transitions), exists
 
 
-def lay_out_paths(
+def stack_paths(
     batches: Sequence[Batch | None],
-    passes: int,
+    passes: Sequence[PassDraws],
     agent: Agent,
     factors: Sequence[float],
-) -> list[Given]:
-    """Return what passes are given, as `lay_out` does for steps."""
+) -> list[StackedBatch]:
+    """Return one stacked batch of paths per pass, as `stack_batches` does."""
     size = agent.settings.batch_size
-    found = []
-    for k in range(passes):
-        some = [batch and batch.part(k * size, (k + 1) * size) for batch in batches]
-        found.append(Given(some, _columns(some, agent, factors)))
-    return found
+    return [
+        _stack(
+            draws,
+            [batch and batch.part(k * size, (k + 1) * size) for batch in batches],
+            agent,
+            factors,
+        )
+        for k, draws in enumerate(passes)
+    ]
 
 
-def _columns(
-    paths: Sequence[Batch | None], agent: Agent, factors: Sequence[float]
-) -> PathColumns:
+def _stack(
+    draws: PassDraws, paths: list[Batch | None], agent: Agent, factors: Sequence[float]
+) -> StackedPaths:
     agents, size, ends = len(paths), agent.settings.batch_size, agent.settings.n_step
-    every = (agents, size * ends)
-    actions, taken = np.zeros((agents, size), np.int64), np.zeros(every, np.int64)
-    returns, discounts = np.zeros((2, *every), np.float32)
-    goes_on = np.zeros(every, bool)
-    for i, one in enumerate(paths):
-        if one is None:
+    shape = (agents, size * ends)
+    actions, taken = np.zeros((agents, size), np.int64), np.zeros(shape, np.int64)
+    returns, discounts = np.zeros((2, *shape), np.float32)
+    continues = np.zeros(shape, bool)
+    for i, path in enumerate(paths):
+        if path is None:
             continue
-        assert isinstance(one, Paths)
-        actions[i], taken[i], goes_on[i] = one.actions, one.taken, one.goes_on
-        returns[i], discounts[i] = one.returns * factors[i], one.discounts
-    legal = masks_of(
-        [one.legal if one else None for one in paths], (1, agents, size), agent
+        assert isinstance(path, Paths)
+        actions[i], taken[i], continues[i] = path.actions, path.taken, path.continues
+        returns[i], discounts[i] = path.returns * factors[i], path.discounts
+    legal = stack_masks(
+        [path.legal if path else None for path in paths], (1, agents, size), agent
     )
-    after = masks_of([one.next_legal if one else None for one in paths], (1, *every), agent)
-    return PathColumns(
+    next_legal = stack_masks(
+        [path.next_legal if path else None for path in paths], (1, *shape), agent
+    )
+    return StackedPaths(
+        draws,
+        paths,
+        torch.ones(agents, size),
         torch.from_numpy(actions),
         torch.from_numpy(returns),
         torch.from_numpy(discounts),
         None if legal is None else legal[0],
-        None if after is None else after[0],
+        None if next_legal is None else next_legal[0],
         torch.from_numpy(taken).view(agents, size, ends),
-        torch.from_numpy(goes_on).view(agents, size, ends),
+        torch.from_numpy(continues).view(agents, size, ends),
     )
+
+
+def retrace_shares(agrees: Tensor, decay: float) -> Tensor:
+    """Return the weight of each end of a path in its target, (…, ends); they sum to 1.
+
+    Retrace weights what follows a row by c = λ·min(1, π/μ). The policy learned, π, is
+    greedy, so c is λ where the best action was taken and 0 elsewhere. The target then
+    bootstraps from an end with weight 1 − c and continues with weight c: all the way to
+    the first end where the best action was not taken, or the path stops.
+
+    Args:
+        agrees: (…, ends) whether the path continues from there with the best action.
+        decay: λ.
+    """
+    c = agrees.float() * decay
+    reached = torch.cumprod(c, dim=-1).roll(1, dims=-1)
+    reached[..., 0] = 1.0
+    return reached * (1.0 - c)

@@ -1,7 +1,7 @@
-"""The experience of on-policy learners: the steps of one round, with advantages.
+"""The rollout of on-policy learners: a group's transitions of one round, with advantages.
 
-Laid out as (agents, places, …) with a fixed number of places, so that every round has the
-same shapes; places that no step takes weigh nothing.
+Arrays are (agents, slots, …) with a fixed number of slots, so that every round has the
+same shapes; slots without a transition have weight 0.
 """
 
 from __future__ import annotations
@@ -15,144 +15,130 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent
 from rookery.algorithms.nets.layers import Features
-from rookery.replay.buffer import Batch, ReplayReader
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
-LEAST = 1e-8
+SMALLEST_STD = 1e-8
+SMALLEST_PROBABILITY = 1e-12
 
 
 @dataclass
 class Minibatch:
-    """Some places of all agents."""
+    """Some slots of all agents, (agents, n, …)."""
 
     inputs: Tensor
     actions: Tensor
-    old_logs: Tensor
+    old_log_probs: Tensor
     advantages: Tensor
-    targets: Tensor
+    returns: Tensor
     weights: Tensor
     legal: Tensor | None
 
 
-@dataclass
-class Experience:
-    """The steps of a round; every array is (agents, places, …)."""
+class Rollout:
+    """The transitions that closed in a round; every array is (agents, slots, …)."""
 
-    inputs: Array
-    next_inputs: Array
-    actions: Array
-    old_logs: Array
-    returns: Array
-    discounts: Array
-    weights: Array
-    legal: Array | None
-    advantages: Array
-    targets: Array
-
-    @classmethod
-    def empty(cls, features: Features, agents: Sequence[Agent], places: int) -> Experience:
-        """Return experience with no steps in it."""
-        shape = (len(agents), places)
-        inputs, next_inputs = (
-            np.zeros((*shape, features.padded), np.float32) for _ in "ab"
-        )
-        numbers = [np.zeros(shape, np.float32) for _ in range(6)]
-        old_logs, returns, discounts, weights, advantages, targets = numbers
-        spec = agents[0].spec
-        legal = np.ones((*shape, spec.num_actions), bool) if spec.masked else None
-        actions = np.zeros(shape, np.int64)
-        return cls(
-            inputs,
-            next_inputs,
-            actions,
-            old_logs,
-            returns,
-            discounts,
-            weights,
-            legal,
-            advantages,
-            targets,
-        )
-
-    def lay(
-        self, i: int, features: Features, reader: ReplayReader, steps: Array, batch: Batch
+    def __init__(
+        self,
+        features: Features,
+        agents: Sequence[Agent],
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array],
+        slots: int,
     ) -> None:
-        """Lay out one agent's steps, in the order they opened."""
-        count = len(steps)
+        self.readers, self.transitions = readers, transitions
+        """One per agent; transitions are in the order in which they opened."""
+        shape, spec = (len(agents), slots), agents[0].spec
+        self.inputs, self.next_inputs = (
+            np.zeros((*shape, features.padded), np.float32) for _ in range(2)
+        )
+        self.actions = np.zeros(shape, np.int64)
+        self.legal = np.ones((*shape, spec.num_actions), bool) if spec.masked else None
+        self.old_log_probs = np.zeros(shape, np.float32)
+        self.rewards = np.zeros(shape, np.float32)
+        """The reward of each transition, from the row it opens to the one it closes in."""
+        self.discounts = np.zeros(shape, np.float32)
+        """The factor of the value where it closes: 0 if the episode terminated there."""
+        self.weights = np.zeros(shape, np.float32)
+        """1 where there is a transition."""
+        self.advantages = np.zeros(shape, np.float32)
+        self.returns = np.zeros(shape, np.float32)
+        """The targets of the value function."""
+        self.successors: list[Array] = []
+        """Per agent: the index of the transition that follows each, or −1."""
+        for i in range(len(agents)):
+            self._fill(i, features)
+
+    def _fill(self, i: int, features: Features) -> None:
+        """Read one agent's transitions."""
+        reader, transitions = self.readers[i], self.transitions[i]
+        batch, count = reader.batch(transitions), len(transitions)
         features.fill(self.inputs[i, :count], batch.seen)
         features.fill(self.next_inputs[i, :count], batch.next_seen)
-        turns, worlds = reader.opening(steps)
+        turns, worlds = reader.opening(transitions)
         probabilities = reader.at("probability", turns, worlds)
         self.actions[i, :count] = batch.actions
-        self.old_logs[i, :count] = np.log(np.maximum(probabilities, 1e-12))
-        self.returns[i, :count], self.discounts[i, :count] = batch.returns, batch.discounts
+        self.old_log_probs[i, :count] = np.log(
+            np.maximum(probabilities, SMALLEST_PROBABILITY)
+        )
+        self.rewards[i, :count], self.discounts[i, :count] = batch.returns, batch.discounts
         self.weights[i, :count] = 1.0
         if self.legal is not None:
             self.legal[i, :count] = reader.at("legal", turns, worlds)
+        self.successors.append(successors_of(turns, reader.closes(transitions), worlds))
 
-    def value(
-        self,
-        i: int,
-        reader: ReplayReader,
-        steps: Array,
-        values: Array,
-        after: Array,
-        gae: float,
+    def estimate_advantages(
+        self, i: int, values: Array, next_values: Array, gae_lambda: float
     ) -> None:
-        """Give one agent's steps their advantages, standardised, and value targets."""
-        count = len(steps)
+        """Give one agent's transitions standardised GAE advantages, and returns."""
+        count = len(self.transitions[i])
         if not count:
             return
         discounts = self.discounts[i, :count]
-        errors = self.returns[i, :count] + discounts * after[:count] - values[:count]
-        turns, worlds = reader.opening(steps)
-        raw = advantages_of(turns, reader.closes(steps), worlds, errors, discounts * gae)
-        self.targets[i, :count] = values[:count] + raw
-        self.advantages[i, :count] = (raw - raw.mean()) / (raw.std() + LEAST)
+        deltas = self.rewards[i, :count] + discounts * next_values[:count] - values[:count]
+        advantages = advantages_of(self.successors[i], deltas, discounts * gae_lambda)
+        self.returns[i, :count] = values[:count] + advantages
+        self.advantages[i, :count] = (advantages - advantages.mean()) / (
+            advantages.std() + SMALLEST_STD
+        )
 
-    def part(self, chosen: Array, spare: Array) -> Minibatch:
-        """Return some places, (agents, n) by number; `spare` ones weigh nothing."""
-        rows = np.arange(len(chosen))[:, None]
+    def minibatch(self, slots: Array, unused: Array) -> Minibatch:
+        """Return some slots, (agents, n) by index; those `unused` get weight 0."""
+        rows = np.arange(len(slots))[:, None]
 
-        def taken(array: Array) -> Tensor:
-            return torch.from_numpy(array[rows, chosen])
+        def take(array: Array) -> Tensor:
+            return torch.from_numpy(array[rows, slots])
 
-        weights = np.where(spare, 0.0, self.weights[rows, chosen]).astype(np.float32)
+        weights = np.where(unused, 0.0, self.weights[rows, slots]).astype(np.float32)
         return Minibatch(
-            taken(self.inputs),
-            taken(self.actions),
-            taken(self.old_logs),
-            taken(self.advantages),
-            taken(self.targets),
+            take(self.inputs),
+            take(self.actions),
+            take(self.old_log_probs),
+            take(self.advantages),
+            take(self.returns),
             torch.from_numpy(weights),
-            None if self.legal is None else taken(self.legal),
+            None if self.legal is None else take(self.legal),
         )
 
 
-def advantages_of(
-    opens: Array, closes: Array, worlds: Array, errors: Array, decays: Array
-) -> Array:
-    """Return generalised advantages of steps, given in the order they opened.
+def advantages_of(successors: Array, deltas: Array, decays: Array) -> Array:
+    """Return generalised advantage estimates (Schulman et al., 2016), (n,).
 
     Args:
-        opens: (n,) turns.
-        closes: (n,) turns; where the next step of that world opens, if it goes on.
-        worlds: (n,) worlds.
-        errors: (n,) one-step errors.
-        decays: (n,) what the next step's advantage counts for; 0 where there is none.
+        successors: (n,) from `successors_of`; transitions are in the order they opened.
+        deltas: (n,) one-step temporal-difference errors.
+        decays: (n,) weight of the successor's advantage.
     """
-    found = errors.astype(np.float64)
-    followers = followers_of(opens, closes, worlds)
-    for i in np.flatnonzero(followers >= 0)[::-1].tolist():
-        found[i] += decays[i] * found[followers[i]]
-    return found.astype(np.float32)
+    advantages = deltas.astype(np.float64)
+    for i in np.flatnonzero(successors >= 0)[::-1].tolist():
+        advantages[i] += decays[i] * advantages[successors[i]]
+    return advantages.astype(np.float32)
 
 
-def followers_of(opens: Array, closes: Array, worlds: Array) -> Array:
-    """Return which step opens where a step closes, (n,); −1 if none of these does."""
-    places = {
-        place: i
-        for i, place in enumerate(zip(opens.tolist(), worlds.tolist(), strict=True))
+def successors_of(opens: Array, closes: Array, worlds: Array) -> Array:
+    """Return the index of the transition that opens where each closes, (n,); −1: none."""
+    indices = {
+        row: i for i, row in enumerate(zip(opens.tolist(), worlds.tolist(), strict=True))
     }
-    after = zip(closes.tolist(), worlds.tolist(), strict=True)
-    return np.array([places.get(place, -1) for place in after], np.int64)
+    closing_rows = zip(closes.tolist(), worlds.tolist(), strict=True)
+    return np.array([indices.get(row, -1) for row in closing_rows], np.int64)

@@ -1,16 +1,16 @@
-"""Numbers that change while an agent learns: pure functions of its own counts."""
+"""Quantities that change while an agent learns: functions of its own counts."""
 
 from __future__ import annotations
 
 import math
 
-from rookery.config.agent import EpsilonConfig, RateConfig
+from rookery.config.agent import AgentSettings, EpsilonConfig, RateConfig
 
 
 def epsilon(settings: EpsilonConfig, steps: int) -> float:
-    """Return the chance of a random action after so many steps of the agent's own."""
-    done = min(1.0, steps / settings.steps)
-    return settings.start + (settings.end - settings.start) * done
+    """Return the probability of a random action after so many of the agent's steps."""
+    progress = min(1.0, steps / settings.steps)
+    return settings.start + (settings.end - settings.start) * progress
 
 
 def learning_rate(base: float, settings: RateConfig, updates: int) -> float:
@@ -18,8 +18,14 @@ def learning_rate(base: float, settings: RateConfig, updates: int) -> float:
     if updates < settings.warmup:
         return base * (updates + 1) / settings.warmup
     if settings.schedule == "constant" or settings.updates is None:
-        return base  # a run fills in how many updates it has; elsewhere there is no end
-    done = min(1.0, (updates - settings.warmup) / settings.updates)
+        return base  # a run fills in its number of updates; without one there is no end
+    progress = min(1.0, (updates - settings.warmup) / settings.updates)
     if settings.schedule == "cosine":
-        done = 0.5 - 0.5 * math.cos(math.pi * done)
-    return base * (1.0 + (settings.end - 1.0) * done)
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return base * (1.0 + (settings.end - 1.0) * progress)
+
+
+def updates_due(settings: AgentSettings, usable: int) -> int:
+    """Return how many updates a round has, given the usable transitions in the replay."""
+    enough = max(settings.replay.warmup, settings.batch_size)
+    return settings.updates_per_round if usable >= enough else 0

@@ -1,1 +1,1 @@
-"""Algorithms and networks that users bring."""
+"""Networks and algorithms that users write, loaded by path."""

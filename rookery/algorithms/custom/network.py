@@ -1,8 +1,8 @@
-"""A user's own network, trained by a plain double DQN.
+"""Custom networks: a user's torch module, trained by double DQN.
 
-The network is built once in each place that needs it, and called with parameters and
-buffers that lie in the agent's flat vector. So moments, targets, priorities, counts and
-checkpoints are those of every value learner.
+The module is built once by each policy and learner, and called with parameters and buffers
+that are stored in the agent's flat vector. So Adam, target network, priorities, counters
+and checkpoints work as in every value-based learner.
 """
 
 from __future__ import annotations
@@ -17,50 +17,51 @@ from torch.func import functional_call
 
 from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput, State
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import Columns, Place
-from rookery.algorithms.common.choosing import choose_by_values
+from rookery.algorithms.common.batches import StackedBatch
+from rookery.algorithms.common.exploration import act_by_values, temperatures_of
 from rookery.algorithms.common.group import Group
-from rookery.algorithms.custom.sandbox import Code, seed_at, seed_of
-from rookery.algorithms.nets.layers import Parameters, padded
-from rookery.algorithms.value_based import Losses, ValueBasedLearner
-from rookery.replay.buffer import Batch
+from rookery.algorithms.common.stacked import PassResult
+from rookery.algorithms.custom.sandbox import UserClass, acting_seed, seed_of
+from rookery.algorithms.nets.layers import Parameters, Weights, padded
+from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.rng import Stream
 from rookery.specs import Array
 
-TRY = 2
-"""Rows of the made-up observation that a new network is tried with."""
+TRIAL_ROWS = 2
+"""Rows of the dummy batch that a new network is tried with."""
 SEED_DRAW = 1
 
 
 class CustomNetwork:
-    """A user's network, called with its own weights or with others."""
+    """A user's module, called with the tensors it was built with or with others."""
 
-    def __init__(self, code: Code, agent: Agent, seed: int = 0) -> None:
-        self.code, self.agent = code, agent
-        self._module: nn.Module = code.build(agent, seed)
-        # Lazy layers get their shapes, and mistakes are found before anything is played.
+    def __init__(self, user_class: UserClass, agent: Agent, seed: int = 0) -> None:
+        self.user_class, self.agent = user_class, agent
+        self._module: nn.Module = user_class.build(agent, seed)
+        # Lazy layers get their shapes, and mistakes show before the first turn.
         with torch.no_grad():
-            rows = {
-                name: torch.zeros(TRY, agent.settings.frames, *part.shape)
+            inputs = {
+                name: torch.zeros(TRIAL_ROWS, agent.settings.frames, *part.shape)
                 for name, part in agent.spec.parts.items()
             }
-            self._call({}, rows, seed ^ 1, learning=False)
+            self.values({}, inputs, seed ^ 1)
         self.trained = [n for n, p in self._module.named_parameters() if p.requires_grad]
         if not self.trained:
-            raise code.error(
-                agent, "__init__", "made no parameters: there is nothing to learn."
+            raise user_class.error(
+                agent, "__init__", "made no trainable parameters, expected at least one."
             )
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, as they were built."""
-        found = dict(self._module.named_parameters()) | dict(self._module.named_buffers())
-        return {name: tensor.detach() for name, tensor in found.items()}
+        module = self._module
+        tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+        return {name: tensor.detach() for name, tensor in tensors.items()}
 
-    def inputs(self, seen: Mapping[str, Array]) -> dict[str, Tensor]:
-        """Return an observation as tensors of float32, scaled as its parts ask for."""
+    def inputs(self, observations: Mapping[str, Array]) -> dict[str, Tensor]:
+        """Return observations as float32 tensors, scaled as the parts declare."""
         return {
-            name: torch.tensor(seen[name], dtype=torch.float32) * part.scale
+            name: torch.tensor(observations[name], dtype=torch.float32) * part.scale
             for name, part in self.agent.spec.parts.items()
         }
 
@@ -73,87 +74,80 @@ class CustomNetwork:
     ) -> Tensor:
         """Return action values (rows, actions).
 
-        Without `tensors` it uses those it was built with, or has taken. Buffers that
+        Without `tensors` it uses those it was built with, or has loaded. Buffers that
         change do so in `tensors`.
         """
-        return self._call(tensors, inputs, seed, learning).float()
+        module = self._module.train(learning)
+        with self.user_class.calling(self.agent, "forward", seed):
+            if tensors:
+                values = functional_call(module, tensors, (dict(inputs),))
+            else:
+                values = module(dict(inputs))
+        expected = (len(next(iter(inputs.values()))), self.agent.spec.num_actions)
+        if not isinstance(values, Tensor) or tuple(values.shape) != expected:
+            is_tensor = isinstance(values, Tensor)
+            form = tuple(values.shape) if is_tensor else type(values).__name__
+            raise self.user_class.error(
+                self.agent,
+                "forward",
+                f"returned {form}, expected a tensor {expected}: one value per action.",
+            )
+        return values.float()
 
     @torch.no_grad()
-    def take(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take parameters and buffers to act with."""
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Copy parameters and buffers into the module."""
         for name, tensor in self.tensors.items():
             tensor.copy_(tensors[name])
 
-    def _call(
-        self,
-        tensors: dict[str, Tensor],
-        inputs: Mapping[str, Tensor],
-        seed: int,
-        learning: bool,
-    ) -> Tensor:
-        module = self._module.train(learning)
-        with self.code.running(self.agent, "forward", seed):
-            if tensors:
-                found = functional_call(module, tensors, (dict(inputs),))
-            else:
-                found = module(dict(inputs))
-        rows = len(next(iter(inputs.values())))
-        expected = (rows, self.agent.spec.num_actions)
-        if not isinstance(found, Tensor) or tuple(found.shape) != expected:
-            shape = (
-                tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            )
-            raise self.code.error(
-                self.agent,
-                "forward",
-                f"returned {shape}, expected a tensor {expected}: one value per action.",
-            )
-        return found
-
 
 class NetworkParameters(Parameters):
-    """Where each parameter and buffer of a user's network lies in the flat vector."""
+    """The layout of a module's parameters and buffers in the flat vector."""
 
     def __init__(self, network: CustomNetwork) -> None:
         super().__init__(())
         self.network = network
-        self._forms: dict[str, torch.Size] = {}
-        self._types: dict[str, torch.dtype] = {}
+        self._tensor_shapes: dict[str, torch.Size] = {}
+        self._tensor_types: dict[str, torch.dtype] = {}
         for name, tensor in network.tensors.items():
             self.shapes[name] = (1, tensor.numel())
-            self._places[name] = (self.size, 1, padded(tensor.numel()))
-            self._forms[name], self._types[name] = tensor.shape, tensor.dtype
+            self._layout[name] = (self.size, 1, padded(tensor.numel()))
+            self._tensor_shapes[name] = tensor.shape
+            self._tensor_types[name] = tensor.dtype
             self.size += padded(tensor.numel())
 
-    def real(self, flat: Array) -> dict[str, Array]:
+    def unpadded(self, flat: Array) -> dict[str, Array]:
         """Return the tensors by name, each in its own shape."""
-        found = super().real(flat)
-        return {name: a.reshape(tuple(self._forms[name])) for name, a in found.items()}
+        return {
+            name: row.reshape(tuple(self._tensor_shapes[name]))
+            for name, row in super().unpadded(flat).items()
+        }
 
     def initial(self, stream: Stream, agent: int) -> Array:
-        """Return the weights that the user's constructor draws."""
+        """Return the weights that the user's constructor gives, seeded for this agent."""
         seed = seed_of(stream, (agent,), 0)
-        built = CustomNetwork(self.network.code, self.network.agent, seed)
+        built = CustomNetwork(self.network.user_class, self.network.agent, seed)
         arrays = {name: t.float().numpy() for name, t in built.tensors.items()}
         return self.flat(arrays)
 
-    def formed(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return one agent's views in the network's own shapes and types."""
-        found = {}
+    def reshaped(self, views: Weights) -> dict[str, Tensor]:
+        """Return one agent's views in the module's own shapes and types."""
+        tensors = {}
         for name, view in views.items():
-            form = self._forms[name]
-            found[name] = view[0, 0, : prod(form)].view(form).to(self._types[name])
-        return found
+            shape = self._tensor_shapes[name]
+            tensor = view[0, 0, : prod(shape)].view(shape)
+            tensors[name] = tensor.to(self._tensor_types[name])
+        return tensors
 
 
 class CustomNetworkPolicy(Policy):
-    """Acts by the values of a user's network."""
+    """Acts by the values of a user's module."""
 
-    code: ClassVar[Code]
+    user_class: ClassVar[UserClass]
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         super().__init__(agents, seed)
-        self._network = CustomNetwork(self.code, agents[0])
+        self._network = CustomNetwork(self.user_class, agents[0])
         self._parameters = NetworkParameters(self._network)
 
     def begin_round(
@@ -161,53 +155,55 @@ class CustomNetworkPolicy(Policy):
     ) -> None:
         """Take the weights to act with."""
         views = self._parameters.views(torch.tensor(weights[0])[None])
-        self._network.take(self._parameters.formed(views))
+        self._network.load(self._parameters.reshaped(views))
 
     @torch.no_grad()
-    def act(self, moment: PolicyInput) -> PolicyOutput:
-        """Choose the best action, or by chance a random one."""
-        inputs = self._network.inputs(moment.seen[0])
-        values = self._network.values({}, inputs, seed_at(moment))
-        return choose_by_values(values.numpy(), moment, self.agents)
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
+        """Take the best actions, or explore."""
+        obs = self._network.inputs(inputs.observations[0])
+        values = self._network.values({}, obs, acting_seed(inputs)).numpy()
+        temperatures = temperatures_of(self.agents, inputs.exploration)
+        return act_by_values(values[None], inputs, temperatures)
 
 
 class NetworkGroup(Group):
-    """The state of one agent with a user's network."""
+    """The state of one agent with a custom network."""
 
     def __init__(self, agents: Sequence[Agent], parameters: NetworkParameters) -> None:
         super().__init__(agents, parameters)
-        self._network, self._formed = parameters.network, parameters.formed
-        self._kept = {
+        self._network, self._reshaped = parameters.network, parameters.reshaped
+        self._fixed = {
             name: self.weights.pop(name).detach()
             for name in list(self.weights)
             if name not in self._network.trained
         }
-        self.buffers = self._copies()
+        self.buffers = self._copy_buffers()
         """Buffers and fixed parameters: part of the weights, but without gradients.
 
-        These are copies, which a pass may change while gradients are still to come.
+        These are copies, which a pass can change while gradients are still to come.
         """
 
-    def _copies(self) -> dict[str, Tensor]:
-        return {name: tensor.clone() for name, tensor in self._formed(self._kept).items()}
+    def _copy_buffers(self) -> dict[str, Tensor]:
+        fixed = self._reshaped(self._fixed)
+        return {name: tensor.clone() for name, tensor in fixed.items()}
 
     def load(self, states: Sequence[State]) -> None:
         """Take the agent's state."""
         super().load(states)
-        self.buffers = self._copies()
+        self.buffers = self._copy_buffers()
 
-    def _follow(self, active: Array) -> None:
-        """Keep the buffers of an update that was sound; then let the target follow."""
-        for name, view in self._kept.items():
-            if active.all():
+    def _update_targets(self, active: Array) -> None:
+        """Keep the buffers of an update that was finite, then move the target."""
+        if active.all():
+            for name, view in self._fixed.items():
                 changed = self.buffers[name].detach().flatten()
                 view[0, 0, : len(changed)].copy_(changed)
-        super()._follow(active)
+        super()._update_targets(active)
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Return the gradients of a loss; parameters that were not used get zeros."""
+        """Return the gradients of a loss; zeros for parameters that were not used."""
         leaves = list(self.weights.values())
-        with self._network.code.running(self.agents[0], "forward", 0):
+        with self._network.user_class.calling(self.agents[0], "forward", 0):
             return list(
                 torch.autograd.grad(
                     loss.sum(), leaves, allow_unused=True, materialize_grads=True
@@ -218,53 +214,40 @@ class NetworkGroup(Group):
 class CustomNetworkLearner(ValueBasedLearner):
     """Learns action values by double DQN: Huber loss, target network, Adam."""
 
-    code: ClassVar[Code]
+    user_class: ClassVar[UserClass]
     group: NetworkGroup
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
-        self._network = CustomNetwork(self.code, agents[0])
+        self._network = CustomNetwork(self.user_class, agents[0])
         self._parameters = NetworkParameters(self._network)
         super().__init__(agents, seed, self._parameters, draws=0)
         self.group = NetworkGroup(agents, self._parameters)
 
     @classmethod
     def parameters(cls, agent: Agent) -> Parameters:
-        """Return where an agent's parameters lie."""
-        return NetworkParameters(CustomNetwork(cls.code, agent))
+        """Return the layout of the module's parameters and buffers."""
+        return NetworkParameters(CustomNetwork(cls.user_class, agent))
 
-    def losses(
-        self,
-        batches: Sequence[Batch | None],
-        columns: Columns,
-        importance: Tensor,
-        draws: Array,
-        place: Place,
-    ) -> Losses:
-        """Compare values of chosen actions with what followed."""
-        (batch,) = batches
-        assert batch is not None
-        seed = seed_of(self._stream, place, SEED_DRAW)
-        after = self._values_after(batch, columns.next_legal, seed)
-        targets = columns.returns + columns.discounts * after
-        every = self._learning_values(self._network.inputs(batch.seen), seed ^ 1)
-        found = losses.pick(every[None], columns.actions)
-        loss = nn.functional.huber_loss(found, targets, reduction="none")
-        errors = (targets - found.detach()).abs()
-        return Losses((loss * importance).mean(dim=1), errors, found.detach())
-
-    @torch.no_grad()
-    def _values_after(self, batch: Batch, legal: Tensor | None, seed: int) -> Tensor:
-        """Return the target's values of the actions that the network likes best."""
-        inputs = self._network.inputs(batch.next_seen)
-        weights = self._parameters.formed(self.group.weights) | self.group.buffers
-        target = self._parameters.formed(self.group.target)
-        likes = self._network.values(weights, inputs, seed)[None]
-        best = losses.masked(likes, legal).argmax(dim=2)
-        return losses.pick(self._network.values(target, inputs, seed)[None], best)
-
-    def _learning_values(self, inputs: Mapping[str, Tensor], seed: int) -> Tensor:
-        """Return values that gradients flow through; buffers take in the batch."""
-        tensors = self._parameters.formed(self.group.weights) | self.group.buffers
-        found = self._network.values(tensors, inputs, seed, learning=True)
+    def compute_losses(self, batch: StackedBatch) -> PassResult:
+        """Return the Huber loss between Q(s, a) and the target of double DQN."""
+        (transitions,) = batch.per_agent
+        assert transitions is not None
+        network, reshaped = self._network, self._parameters.reshaped
+        seed = seed_of(self.stream, batch.draws.key, SEED_DRAW)
+        with torch.no_grad():
+            next_obs = network.inputs(transitions.next_seen)
+            online = reshaped(self.group.weights) | self.group.buffers
+            target = reshaped(self.group.target)
+            online_values = network.values(online, next_obs, seed)[None]
+            best = losses.masked(online_values, batch.next_legal).argmax(dim=2)
+            target_values = network.values(target, next_obs, seed)[None]
+            next_values = losses.pick(target_values, best)
+        targets = batch.returns + batch.discounts * next_values
+        # In training mode, in which buffers change: they are replaced in `tensors`.
+        tensors = reshaped(self.group.weights) | self.group.buffers
+        obs = network.inputs(transitions.seen)
+        all_values = network.values(tensors, obs, seed ^ 1, learning=True)
         self.group.buffers = {name: tensors[name] for name in self.group.buffers}
-        return found
+        values = losses.pick(all_values[None], batch.actions)
+        loss, errors = losses.huber(values, targets)
+        return PassResult((loss * batch.importance).mean(dim=1), errors, values.detach())

@@ -1,8 +1,8 @@
-"""Users' own classes, called with care.
+"""Calls into users' classes: seeded random numbers, and one-line errors.
 
-Around every call the random numbers of torch, numpy and Python are keyed, so that what is
-repeated draws the same, and the user's own streams are put back afterwards. Whatever the
-code raises becomes one line that names the agent, the class and the method.
+Around every call, the random number generators of torch, numpy and Python are seeded from
+the run's keyed streams, so that repeating the call draws the same numbers, and restored
+afterwards. Any exception becomes one line that names the agent, the class and the method.
 """
 
 from __future__ import annotations
@@ -28,66 +28,66 @@ from rookery.rng import Stream
 from rookery.specs import Array
 from rookery.stop import LEAVING
 
-LOW = 2**32 - 1
+LOW_BITS = 2**32 - 1
 
-_numbers = np.random.MT19937(0)
-"""What np.random draws from while users' code runs."""
+_bit_generator = np.random.MT19937(0)
+"""The generator behind np.random while users' code runs."""
 
 
 @dataclass(frozen=True)
-class Code:
+class UserClass:
     """A user's class, and the path it was named by."""
 
-    name: str
-    made: type[Any]
+    path: str
+    cls: type[Any]
 
     def build(self, agent: Agent, seed: int) -> Any:
         """Return an instance for an agent."""
-        with self.running(agent, "__init__", seed):
-            return self.made(agent.spec, agent.settings)
+        with self.calling(agent, "__init__", seed):
+            return self.cls(agent.spec, agent.settings)
 
     @contextmanager
-    def running(self, agent: Agent, method: str, seed: int) -> Iterator[None]:
-        """Run a method of the user's with keyed numbers; translate what it raises."""
+    def calling(self, agent: Agent, method: str, seed: int) -> Iterator[None]:
+        """Wrap a call of a user's method: seed it, and turn exceptions into one line."""
         try:
-            with keyed(seed), standard_state():
+            with seeded(seed), standard_state():
                 yield
         except (RookeryError, *LEAVING):
             raise
         except BaseException as error:
-            file = getattr(sys.modules.get(self.made.__module__), "__file__", None)
+            file = getattr(sys.modules.get(self.cls.__module__), "__file__", None)
             line = line_in(Path(file), error) if file else ""
             raise self.error(
                 agent, method, f"raised {cut(one_line(error))}{line}"
             ) from error
 
-    def error(self, agent: Agent, method: str, what: str) -> AlgorithmError:
-        """Return an error that says where: agent, class and method."""
-        return AlgorithmError(f"agent '{agent.spec.id}': {self.name}.{method} {what}")
+    def error(self, agent: Agent, method: str, problem: str) -> AlgorithmError:
+        """Return an error that names agent, class and method."""
+        return AlgorithmError(f"agent '{agent.id}': {self.path}.{method} {problem}")
 
 
-def seed_of(stream: Stream, place: tuple[Array | int, ...], draw: int) -> int:
-    """Return 64 bits for one place in a stream."""
-    low, high = stream.bits(place, draw, 2)[0].tolist()
+def seed_of(stream: Stream, key: tuple[Array | int, ...], draw: int) -> int:
+    """Return a 64-bit seed for one key of a stream."""
+    low, high = stream.bits(key, draw, 2)[0].tolist()
     return int(low | high << 32)
 
 
-def seed_at(moment: PolicyInput) -> int:
-    """Return 64 bits for a moment to act: its draws are keyed by agent and turn."""
-    low, high = (moment.draws[0, 0] * 2.0**32).astype(np.uint64).tolist()
+def acting_seed(inputs: PolicyInput) -> int:
+    """Return a 64-bit seed for one `act`; its draws are keyed by agent and turn."""
+    low, high = (inputs.draws[0, 0] * 2.0**32).astype(np.uint64).tolist()
     return int(low | high << 32)
 
 
 @contextmanager
-def keyed(seed: int) -> Iterator[None]:
-    """Let torch, np.random and random draw from `seed` for a while."""
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch, np.random and random inside the block, and restore them after it."""
     # Not torch.random.fork_rng and np.random.get_state: they take a hundred times longer.
     generator = torch.default_generator
     before = generator.get_state(), get_bit_generator(), random.getstate()
     try:
         generator.manual_seed(seed)
-        set_bit_generator(_numbers)
-        np.random.seed(seed & LOW)
+        set_bit_generator(_bit_generator)
+        np.random.seed(seed & LOW_BITS)
         random.seed(seed)
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Networks for groups of agents."""
+"""Network layers for whole groups of agents."""

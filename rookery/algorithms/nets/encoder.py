@@ -1,12 +1,12 @@
-"""How a network reads an observation: grids through a convolution or flat, vectors flat.
+"""The first layers of a network: grids flat or through a convolution, vectors flat.
 
-Everything is a product of matrices: a convolution is one over the 3×3 neighbourhoods of
-all cells, so that stacked agents get the bits they get alone.
+Everything is a matrix product: a convolution is one over the 3×3 neighbourhoods of all
+cells, so that stacked agents get the bits they get on their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, unfold
 
-from rookery.algorithms.nets.layers import Features, Linear, linear, padded
+from rookery.algorithms.nets.layers import Features, Linear, Weights, linear, padded
 from rookery.specs import AgentSpec, Part
 
 Activation = Callable[[Tensor], Tensor]
@@ -37,7 +37,7 @@ class Encoder:
         self._width = padded(width)
         self._activation = activation
         self._parts = dict(spec.parts)
-        self.layers = [*self._convolutions(), Linear("read.0", self._read_width(), width)]
+        self.layers = [*self._convolutions(), Linear("read.0", self._input_width(), width)]
         self.layers += [Linear(f"read.{i}", width, width) for i in range(1, depth)]
 
     def _is_grid(self, part: Part) -> bool:
@@ -50,7 +50,7 @@ class Encoder:
             if self._is_grid(part)
         ]
 
-    def _read_width(self) -> int:
+    def _input_width(self) -> int:
         return sum(
             self._channels * part.shape[1] * part.shape[2]
             if self._is_grid(part)
@@ -59,38 +59,40 @@ class Encoder:
         )
 
     @property
-    def numbers(self) -> int:
-        """How many numbers a row takes on its way through, with its gradients."""
-        looks = sum(
+    def floats_per_row(self) -> int:
+        """How many numbers a row takes in a forward and backward pass."""
+        convolved = sum(
             part.shape[1]
             * part.shape[2]
             * (3 * padded(9 * self._frames * part.shape[0]) + 2 * self._channels)
             for part in self._parts.values()
             if self._is_grid(part)
         )
-        read = looks and 2 * padded(self._read_width())
-        return looks + read + (self._depth + 1) * self._width
+        joined = 2 * padded(self._input_width()) if convolved else 0
+        return convolved + joined + (self._depth + 1) * self._width
 
-    def __call__(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    def __call__(self, weights: Weights, inputs: Tensor) -> Tensor:
         """Return (agents, rows, width) for observations (agents, rows, features)."""
-        seen = self._look(weights, inputs) if self._channels else inputs
-        return self.deepen(weights, self._activation(linear(weights, "read.0", seen)))
+        if self._channels:
+            inputs = self._convolve_grids(weights, inputs)
+        hidden = self._activation(linear(weights, "read.0", inputs))
+        return self.after_first(weights, hidden)
 
-    def deepen(self, weights: Mapping[str, Tensor], hidden: Tensor) -> Tensor:
-        """Return what the layers after the first make of its outputs."""
+    def after_first(self, weights: Weights, hidden: Tensor) -> Tensor:
+        """Return the output of the layers after the first, from the first's output."""
         for i in range(1, self._depth):
             hidden = self._activation(linear(weights, f"read.{i}", hidden))
         return hidden
 
     @property
-    def sees_flags(self) -> bool:
-        """Whether the first layer reads whole numbers as they are: mostly zeros."""
+    def has_sparse_inputs(self) -> bool:
+        """Whether the first layer gets small unscaled integers, which are mostly zeros."""
         parts = self._parts.values()
-        flags = all(part.dtype == np.uint8 and part.scale == 1.0 for part in parts)
-        return flags and not self._channels
+        integers = all(part.dtype == np.uint8 and part.scale == 1.0 for part in parts)
+        return integers and not self._channels
 
-    def _look(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """Return what is read, grids replaced by what a convolution sees in them."""
+    def _convolve_grids(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """Return inputs in which each grid is replaced by its convolution."""
         pieces, start = [], 0
         for name, part in self._parts.items():
             stop = start + self._frames * prod(part.shape)
@@ -102,14 +104,12 @@ class Encoder:
         joined = torch.cat(pieces, dim=2)
         return pad(joined, (0, padded(joined.shape[2]) - joined.shape[2]))
 
-    def _convolve(
-        self, weights: Mapping[str, Tensor], name: str, part: Part, piece: Tensor
-    ) -> Tensor:
+    def _convolve(self, weights: Weights, name: str, part: Part, piece: Tensor) -> Tensor:
         agents, rows, _ = piece.shape
-        kinds, height, width = part.shape
-        images = piece.reshape(agents * rows, self._frames * kinds, height, width)
+        planes, height, width = part.shape
+        images = piece.reshape(agents * rows, self._frames * planes, height, width)
         patches = unfold(images, kernel_size=3, padding=1).transpose(1, 2)
         patches = pad(patches, (0, padded(patches.shape[2]) - patches.shape[2]))
         flat = patches.reshape(agents, rows * height * width, -1)
-        seen = self._activation(linear(weights, f"look.{name}", flat))
-        return seen.reshape(agents, rows, height * width * self._channels)
+        outputs = self._activation(linear(weights, f"look.{name}", flat))
+        return outputs.reshape(agents, rows, height * width * self._channels)

@@ -1,9 +1,10 @@
-"""Networks of many agents as one computation.
+"""Parameters and layers of many agents as one computation.
 
 The parameters of an agent are one flat vector; those of a group are the rows of a matrix
-(agents, parameters). A layer is a slice of it, seen as (agents, inputs, outputs), and a
-product over all agents is one `baddbmm`. Widths are padded to 16: only then does an agent
-get the same bits in any company. Padding is zero in parameters, features and gradients.
+(agents, parameters). A layer is a slice of it, viewed as (agents, inputs, outputs), and a
+product over all agents is one `baddbmm`. Widths are padded to multiples of 16: only then
+does an agent get the same bits in any group. Padding is zero in parameters, features and
+gradients.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from rookery.rng import Stream
 from rookery.specs import AgentSpec, Array
 
 LANES = 16
-MOST = 1 << 22
-"""Numbers in one draw of a stream."""
+MAX_DRAWS = 1 << 22
+"""The most numbers that one draw of a stream is asked for."""
+
+Weights = Mapping[str, Tensor]
+"""Parameter name to (agents, inputs, outputs)."""
 
 
 def padded(width: int) -> int:
@@ -32,7 +36,7 @@ def padded(width: int) -> int:
 
 @dataclass(frozen=True)
 class Linear:
-    """A layer; a noisy one has a second pair of weights that scale its noise."""
+    """A linear layer; a noisy one has a second pair of parameters that scale its noise."""
 
     name: str
     inputs: int
@@ -41,7 +45,7 @@ class Linear:
 
     @property
     def tensors(self) -> dict[str, tuple[int, int]]:
-        """Parameter name to its real shape; a bias is a matrix of one row."""
+        """Parameter name to its shape without padding; a bias is a matrix of one row."""
         shapes = {".weight": (self.inputs, self.outputs), ".bias": (1, self.outputs)}
         if self.noisy:
             shapes |= {f"{name}_noise": shape for name, shape in list(shapes.items())}
@@ -49,62 +53,68 @@ class Linear:
 
 
 class Parameters:
-    """Where each parameter lies in an agent's flat vector."""
+    """The layout of an agent's flat parameter vector."""
 
     def __init__(self, layers: Sequence[Linear]) -> None:
         self.layers = {layer.name: layer for layer in layers}
         self.shapes: dict[str, tuple[int, int]] = {}
-        self._places: dict[str, tuple[int, int, int]] = {}
+        """Parameter name to its shape without padding."""
+        self._layout: dict[str, tuple[int, int, int]] = {}
+        """Parameter name to its offset, rows and columns, with padding."""
         offset = 0
         for layer in layers:
             for name, (rows, columns) in layer.tensors.items():
                 high = 1 if ".bias" in name.removeprefix(layer.name) else padded(rows)
                 wide = padded(columns)
                 self.shapes[name] = (rows, columns)
-                self._places[name] = (offset, high, wide)
+                self._layout[name] = (offset, high, wide)
                 offset += high * wide
         self.size = offset
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Return each parameter of all agents, (agents, rows, columns), in place."""
+        """Return views of each parameter of all agents, (agents, rows, columns)."""
         return {
             name: flat[:, offset : offset + high * wide].view(len(flat), high, wide)
-            for name, (offset, high, wide) in self._places.items()
+            for name, (offset, high, wide) in self._layout.items()
         }
 
-    def real(self, flat: Array) -> dict[str, Array]:
-        """Return one agent's parameters without padding."""
-        found = {}
-        for name, (offset, high, wide) in self._places.items():
+    def unpadded(self, flat: Array) -> dict[str, Array]:
+        """Return views of one agent's parameters without padding."""
+        views = {}
+        for name, (offset, high, wide) in self._layout.items():
             rows, columns = self.shapes[name]
-            whole = flat[offset : offset + high * wide].reshape(high, wide)
-            found[name] = whole[:rows, :columns]
-        return found
+            matrix = flat[offset : offset + high * wide].reshape(high, wide)
+            views[name] = matrix[:rows, :columns]
+        return views
 
-    def flat(self, real: Mapping[str, Array]) -> Array:
-        """Return the flat vector of one agent's parameters without padding."""
+    def flat(self, named: Mapping[str, Array]) -> Array:
+        """Return one agent's flat vector from parameters without padding.
+
+        Raises:
+            ConfigError: if one is missing or has another shape.
+        """
         flat = np.zeros(self.size, np.float32)
-        for name, view in self.real(flat).items():
-            if name not in real or real[name].shape != view.shape:
-                found = real[name].shape if name in real else "nothing"
+        for name, view in self.unpadded(flat).items():
+            if name not in named or named[name].shape != view.shape:
+                shape = named[name].shape if name in named else "missing"
                 raise ConfigError(
-                    f"weights '{name}' are {found}, expected {view.shape}: the network "
-                    "they were trained with has another shape; use the same settings."
+                    f"weights '{name}' are {shape}, expected {view.shape}: they come from "
+                    "a network of another shape; use the settings they were trained with."
                 )
-            view[...] = real[name]
+            view[...] = named[name]
         return flat
 
     def padding_is_zero(self, flat: Array) -> bool:
-        """Whether nothing has got into one agent's padding."""
-        rest = flat.copy()
-        for view in self.real(rest).values():
+        """Whether all padding of one agent's vector is zero."""
+        padding = flat.copy()
+        for view in self.unpadded(padding).values():
             view[...] = 0
-        return not rest.any()
+        return not padding.any()
 
     def initial(self, stream: Stream, agent: int) -> Array:
-        """Return an agent's first parameters: uniform within 1 / sqrt(inputs)."""
+        """Return an agent's initial parameters: uniform within ±1 / sqrt(inputs)."""
         flat = np.zeros(self.size, np.float32)
-        for number, (name, view) in enumerate(self.real(flat).items()):
+        for number, (name, view) in enumerate(self.unpadded(flat).items()):
             layer = self.layers[name.rsplit(".", 1)[0]]
             bound = 1.0 / sqrt(layer.inputs)
             if name.endswith("_noise"):
@@ -116,15 +126,15 @@ class Parameters:
 
 
 def _many_uniform(stream: Stream, agent: int, number: int, count: int) -> Array:
-    """Return any number of draws; one draw of a stream has at most `MOST`."""
-    parts = [
-        stream.uniform((agent, part), number, min(MOST, count - part * MOST))[0]
-        for part in range(-(-count // MOST))
+    """Return any number of draws, at most `MAX_DRAWS` at a time."""
+    chunks = [
+        stream.uniform((agent, k), number, min(MAX_DRAWS, count - k * MAX_DRAWS))[0]
+        for k in range(-(-count // MAX_DRAWS))
     ]
-    return np.concatenate(parts)
+    return np.concatenate(chunks)
 
 
-def linear(weights: Mapping[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+def linear(weights: Weights, name: str, inputs: Tensor) -> Tensor:
     """Return a layer's outputs for (agents, rows, inputs)."""
     return torch.baddbmm(weights[f"{name}.bias"], inputs, weights[f"{name}.weight"])
 
@@ -137,40 +147,47 @@ class Noise:
     outputs: Tensor
 
     def part(self, start: int, stop: int) -> Noise:
-        """Return the noise of some rows, in place."""
+        """Return a view of the noise of some agents."""
         return Noise(self.inputs[start:stop], self.outputs[start:stop])
 
 
-def shaken(weights: Mapping[str, Tensor], noise: Mapping[str, Noise]) -> dict[str, Tensor]:
-    """Return parameters with the noise of noisy layers added."""
-    found = {
+def add_noise(weights: Weights, noise: Mapping[str, Noise]) -> dict[str, Tensor]:
+    """Return weights with noise added to noisy layers, without the noise parameters.
+
+    Noisy networks: Fortunato et al. (2018).
+    """
+    noisy = {
         name: tensor for name, tensor in weights.items() if not name.endswith("_noise")
     }
-    for layer, drawn in noise.items():
-        both = drawn.inputs * drawn.outputs
-        for name, by in ((f"{layer}.weight", both), (f"{layer}.bias", drawn.outputs)):
-            found[name] = torch.addcmul(weights[name], weights[f"{name}_noise"], by)
-    return found
+    for layer, epsilon in noise.items():
+        factors = {
+            f"{layer}.weight": epsilon.inputs * epsilon.outputs,
+            f"{layer}.bias": epsilon.outputs,
+        }
+        for name, factor in factors.items():
+            noisy[name] = torch.addcmul(weights[name], weights[f"{name}_noise"], factor)
+    return noisy
 
 
 def signed_root(draws: Array) -> Array:
-    """Return sign(x) * sqrt(|x|), the usual transform of factorised noise."""
+    """Return sign(x) * sqrt(|x|), the transform of factorised noise."""
     return np.sign(draws) * np.sqrt(np.abs(draws))
 
 
 class Features:
-    """How an observation becomes the inputs of a network: parts side by side, flat."""
+    """Turns observations into network inputs: all parts flattened, side by side."""
 
     def __init__(self, spec: AgentSpec, frames: int) -> None:
         self._parts = dict(spec.parts)
         self.width = frames * sum(prod(part.shape) for part in spec.parts.values())
         self.padded = padded(self.width)
 
-    def fill(self, inputs: Array, seen: Mapping[str, Array]) -> None:
-        """Write observations (n, frames, *shape) into rows of `inputs` (n, padded)."""
+    def fill(self, inputs: Array, observations: Mapping[str, Array]) -> None:
+        """Write observations (n, frames, *shape) into `inputs` (n, padded)."""
         start = 0
         for name, part in self._parts.items():
-            flat = seen[name].reshape(len(inputs), prod(seen[name].shape[1:]))
+            array = observations[name]
+            flat = array.reshape(len(inputs), prod(array.shape[1:]))
             stop = start + flat.shape[1]
             if part.scale == 1.0:
                 inputs[:, start:stop] = flat

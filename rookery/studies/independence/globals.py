@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from rookery.algorithms.custom.loading import is_own
+from rookery.algorithms.custom.loading import is_custom
 from rookery.plugins import is_file, load_module
 
 DEPTH = 4
@@ -46,7 +46,7 @@ def kept_outside(names: Sequence[str]) -> dict[str, str]:
 
 def _modules(names: Sequence[str]) -> dict[str, ModuleType]:
     """Return the files that algorithms of users' own come from, as they are loaded."""
-    sources = {name.rpartition(":")[0] for name in names if is_own(name)}
+    sources = {name.rpartition(":")[0] for name in names if is_custom(name)}
     return {source: load_module(source) for source in sorted(sources) if is_file(source)}
 
 

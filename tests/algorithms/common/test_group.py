@@ -1,4 +1,4 @@
-"""A group's states: targets follow on time, trouble stays with its agent."""
+"""A group's states: targets move on schedule, and a NaN stops only its own agent."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from rookery.algorithms.common.group import Group
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.nets.layers import Linear, Parameters
 from rookery.algorithms.ppo import PPO
-from tests.algorithms.conftest import Crew, agent_of, same_bits
+from tests.algorithms.conftest import GroupTrainer, agent_of, same_bits
 
-EVERYONE = np.array([True, True])
-BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
+ALL_ACTIVE = np.array([True, True])
+ALGORITHMS = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 
 
 class Pair:
-    """Two agents with one layer, and gradients by chance."""
+    """Two agents with one layer, and random gradients."""
 
     def __init__(self, *agents):
         self.parameters = Parameters([Linear("it", 13, 5)])
         self.group = Group(agents, self.parameters)
-        chance = np.random.default_rng(0)
-        self.group.load([self._first(chance) for _ in agents])
-        self.chance = chance
+        rng = np.random.default_rng(0)
+        self.group.load([self._initial(rng) for _ in agents])
+        self.rng = rng
 
-    def _first(self, chance):
+    def _initial(self, rng):
         flat = np.zeros(self.parameters.size, np.float32)
-        for view in self.parameters.real(flat).values():
-            view[...] = chance.normal(size=view.shape)
+        for view in self.parameters.unpadded(flat).values():
+            view[...] = rng.normal(size=view.shape)
         return Group.initial(flat)
 
-    def update(self, active=EVERYONE, loss=(1.0, 1.0), scale=1.0):
+    def update(self, active=ALL_ACTIVE, loss=(1.0, 1.0), scale=1.0):
         gradients = []
         for name, weights in self.group.weights.items():
             gradient = torch.zeros_like(weights)
             rows, columns = self.parameters.shapes[name]
-            drawn = self.chance.normal(size=(len(weights), rows, columns))
+            drawn = self.rng.normal(size=(len(weights), rows, columns))
             gradient[:, :rows, :columns] = torch.from_numpy(scale * drawn)
             gradients.append(gradient)
         return self.group.apply(gradients, torch.tensor(loss), np.array(active))
@@ -60,7 +60,7 @@ def test_a_target_starts_as_a_copy():
 
 
 @pytest.mark.shows("C4")
-def test_a_hard_target_is_copied_exactly_once_per_scheduled_time():
+def test_a_hard_target_is_copied_exactly_when_it_is_due():
     pair = Pair(
         agent_of(0, target={"every": 3, "rate": 1.0}),
         agent_of(1, target={"every": 2, "rate": 1.0}),
@@ -78,7 +78,7 @@ def test_a_hard_target_is_copied_exactly_once_per_scheduled_time():
 
 
 @pytest.mark.shows("C4")
-def test_a_soft_target_goes_its_part_of_the_way_at_every_scheduled_time():
+def test_a_soft_target_moves_by_its_rate_when_it_is_due():
     pair = Pair(
         agent_of(0, target={"every": 1, "rate": 0.25}),
         agent_of(1, target={"every": 2, "rate": 0.5}),
@@ -110,34 +110,35 @@ def test_a_targets_schedule_counts_the_agents_own_updates():
 
 
 @pytest.mark.shows("C4")
-def test_the_schedule_goes_on_where_a_loaded_state_was():
+def test_the_schedule_continues_from_a_loaded_state():
     agents = [agent_of(i, target={"every": 3, "rate": 1.0}) for i in range(2)]
     straight, resumed = Pair(*agents), Pair(*agents)
     for _ in range(4):
         straight.update()
     resumed.group.load(straight.states)
-    resumed.chance = np.random.default_rng(1)
-    straight.chance = np.random.default_rng(1)
+    resumed.rng = np.random.default_rng(1)
+    straight.rng = np.random.default_rng(1)
 
     for _ in range(4):
         straight.update()
         resumed.update()
 
-    for one, other in zip(straight.states, resumed.states, strict=True):
-        assert same_bits(one, other)
+    assert all(map(same_bits, straight.states, resumed.states))
 
 
 @pytest.mark.shows("C4")
-def test_targets_of_iqn_follow_through_rounds():
-    crew = Crew(IQN, [agent_of(target={"every": 4, "rate": 1.0}, updates_per_round=3)])
-    history = [crew.states[0]]
+def test_the_target_schedule_counts_updates_across_rounds():
+    trainer = GroupTrainer(
+        IQN, [agent_of(target={"every": 4, "rate": 1.0}, updates_per_round=3)]
+    )
+    history = [trainer.states[0]]
     for _ in range(4):
-        crew.train()
-        history.append(crew.states[0])
+        trainer.train()
+        history.append(trainer.states[0])
 
     moved = [not np.array_equal(a["target"], b["target"]) for a, b in pairwise(history)]
 
-    # Copied after updates 4, 8 and 12, which lie in rounds 2, 3 and 4.
+    # Copied after updates 4, 8 and 12, which are in rounds 2, 3 and 4.
     assert moved == [False, True, True, True]
     assert np.array_equal(history[4]["target"], history[4]["weights"])
 
@@ -153,29 +154,27 @@ def test_a_state_that_is_saved_and_loaded_is_the_same():
     other = Pair(agent_of(0), agent_of(1))
     other.group.load(states)
 
-    for one, two in zip(states, other.states, strict=True):
-        assert same_bits(one, two)
+    assert all(map(same_bits, states, other.states))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritised"])
-@BOTH
-def test_learning_goes_on_from_a_loaded_state_as_if_never_interrupted(algorithm, kind):
+@ALGORITHMS
+def test_learning_continues_from_a_loaded_state_as_if_never_interrupted(algorithm, kind):
     agents = [agent_of(i, replay={"kind": kind}, iqn={"noisy": True}) for i in range(2)]
-    straight, resumed = Crew(algorithm, agents), Crew(algorithm, agents)
+    straight, resumed = GroupTrainer(algorithm, agents), GroupTrainer(algorithm, agents)
     straight.train(rounds=3)
-    for life in resumed.lives:
+    for experience in resumed.experiences:
         for _ in range(2):
-            life.live()
+            experience.play_round()
     resumed.round = 2
-    before = Crew(algorithm, agents)
+    before = GroupTrainer(algorithm, agents)
     before.train(rounds=2)
 
     resumed.learner = algorithm.learner(agents, before.learner.seed)
     resumed.learner.load(before.states)
     resumed.train()
 
-    for one, other in zip(straight.states, resumed.states, strict=True):
-        assert same_bits(one, other)
+    assert all(map(same_bits, straight.states, resumed.states))
 
 
 def test_gradients_of_agents_do_not_touch_each_other():
@@ -215,7 +214,7 @@ def test_each_agent_has_its_own_learning_rate_and_clip():
 
 
 @pytest.mark.shows("D5")
-def test_learning_rates_follow_the_agents_own_updates():
+def test_learning_rates_depend_on_the_agents_own_updates():
     rate = {"schedule": "linear", "end": 0.5, "updates": 2}
     pair = Pair(agent_of(0, rate=rate), agent_of(1, rate={"warmup": 4}))
     same = np.random.default_rng(5)
@@ -227,7 +226,7 @@ def test_learning_rates_follow_the_agents_own_updates():
                 for state in pair.states
             ]
         )
-        before, pair.chance = pair.states, same
+        before, pair.rng = pair.states, same
         pair.update()
         moved.append(
             [
@@ -236,7 +235,7 @@ def test_learning_rates_follow_the_agents_own_updates():
             ]
         )
 
-    # With moments at zero a step is the learning rate times a factor of the count alone.
+    # With moments at zero, an update is the learning rate times a function of the count.
     factor = [
         np.sqrt(1 - 0.999**n) / (1 - 0.9**n) * 0.1 / np.sqrt(0.001) for n in (1, 2, 3)
     ]
@@ -245,7 +244,7 @@ def test_learning_rates_follow_the_agents_own_updates():
     assert np.array(moved) == pytest.approx(np.array([first, second]).T, rel=1e-3)
 
 
-def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
+def test_an_agent_without_updates_can_be_in_a_group_with_others_that_have():
     pair = Pair(agent_of(0), agent_of(1))
     before = pair.states
 
@@ -256,13 +255,13 @@ def test_an_agent_that_has_never_learned_may_be_in_a_group_that_does():
 
 
 @pytest.mark.shows("A1")
-@BOTH
-def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algorithm):
+@ALGORITHMS
+def test_an_agent_that_is_out_for_a_whole_round_does_not_affect_the_others(algorithm):
     agents = [agent_of(i) for i in range(2)]
-    together, alone = Crew(algorithm, agents), Crew(algorithm, agents[:1])
+    together, alone = GroupTrainer(algorithm, agents), GroupTrainer(algorithm, agents[:1])
     before = together.states[1]
 
-    metrics = together.train(out=[1])
+    metrics = together.train(absent=[1])
     alone.train()
 
     assert metrics[0]["updates"] > 0
@@ -271,7 +270,7 @@ def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algo
     assert same_bits(together.states[1], before)
 
 
-# Trouble.
+# NaN.
 
 
 @pytest.mark.parametrize(
@@ -279,16 +278,16 @@ def test_an_agent_that_is_out_for_a_whole_round_does_not_hold_up_the_others(algo
     [((1.0, np.nan), 1.0), ((1.0, np.inf), 1.0), ((1.0, 1.0), [[[1.0]], [[np.nan]]])],
     ids=["loss nan", "loss infinite", "gradient nan"],
 )
-def test_an_agent_whose_loss_is_no_number_is_stopped_at_its_last_good_state(loss, scale):
+def test_an_agent_whose_loss_is_not_finite_is_stopped_at_its_last_good_state(loss, scale):
     pair, sound = (Pair(agent_of(0), agent_of(1)) for _ in range(2))
-    for one in (pair, sound):
-        one.update()
+    for each in (pair, sound):
+        each.update()
     good = pair.states
 
     pair.update(loss=loss, scale=np.array(scale))
     sound.update()
 
-    assert pair.group.going.tolist() == [True, False]
+    assert pair.group.running.tolist() == [True, False]
     assert same_bits(pair.states[0], sound.states[0])
     stopped = pair.states[1]
     assert stopped.pop("counters").tolist() == [1, 1]
@@ -297,58 +296,58 @@ def test_an_agent_whose_loss_is_no_number_is_stopped_at_its_last_good_state(loss
 
 
 def good_state(state):
-    """Return a state without the mark of having been stopped."""
+    """Return a state without its counters, which record that it was stopped."""
     return {name: array for name, array in state.items() if name != "counters"}
 
 
 @pytest.mark.shows("A2")
-@BOTH
-def test_nan_in_one_agents_loss_stops_that_agent_alone(algorithm):
+@ALGORITHMS
+def test_nan_in_one_agents_loss_stops_only_that_agent(algorithm):
     agents = [agent_of(i) for i in range(3)]
-    crew, sound, alone = (
-        Crew(algorithm, agents),
-        Crew(algorithm, agents),
-        Crew(algorithm, agents[:1]),
+    trainer, sound, alone = (
+        GroupTrainer(algorithm, agents),
+        GroupTrainer(algorithm, agents),
+        GroupTrainer(algorithm, agents[:1]),
     )
-    for one in (crew, sound, alone):
-        one.train()
-    good = crew.states[1]
+    for each in (trainer, sound, alone):
+        each.train()
+    good = trainer.states[1]
 
-    metrics = crew.train(unhappy=[1])
-    crew.train(rounds=2)
+    metrics = trainer.train(nan_rewards=[1])
+    trainer.train(rounds=2)
     sound.train(rounds=3)
     alone.train(rounds=3)
 
-    assert [one.get("stopped", 0) for one in metrics] == [0, 1, 0]
+    assert [each.get("stopped", 0) for each in metrics] == [0, 1, 0]
     for i in (0, 2):
-        assert same_bits(crew.states[i], sound.states[i])
-    assert same_bits(crew.states[0], alone.states[0])
-    assert same_bits(good_state(crew.states[1]), good_state(good))
-    assert crew.states[1]["counters"].tolist() == [good["counters"][0], 1]
+        assert same_bits(trainer.states[i], sound.states[i])
+    assert same_bits(trainer.states[0], alone.states[0])
+    assert same_bits(good_state(trainer.states[1]), good_state(good))
+    assert trainer.states[1]["counters"].tolist() == [good["counters"][0], 1]
 
 
-def test_trouble_does_not_get_into_the_priorities_of_a_stopped_agent():
+def test_nan_does_not_get_into_the_priorities_of_a_stopped_agent():
     agents = [agent_of(i, replay={"kind": "prioritised"}) for i in range(2)]
-    crew = Crew(IQN, agents)
-    crew.train()
+    trainer = GroupTrainer(IQN, agents)
+    trainer.train()
 
-    crew.train(unhappy=[1])
+    trainer.train(nan_rewards=[1])
 
-    state = crew.states[1]
+    state = trainer.states[1]
     assert state["counters"][1] == 1
     for name, array in state.items():
         assert np.isfinite(array).all(), name
 
 
-@BOTH
+@ALGORITHMS
 def test_metrics_of_a_stopped_agent_are_those_of_the_updates_it_made(algorithm):
-    crew = Crew(algorithm, [agent_of(i) for i in range(2)])
-    crew.train()
-    before = crew.states[1]["counters"][0]
+    trainer = GroupTrainer(algorithm, [agent_of(i) for i in range(2)])
+    trainer.train()
+    before = trainer.states[1]["counters"][0]
 
-    metrics = crew.train(unhappy=[1])
+    metrics = trainer.train(nan_rewards=[1])
 
-    made = crew.states[1]["counters"][0] - before
+    made = trainer.states[1]["counters"][0] - before
     assert metrics[1]["updates"] == made
     assert all(np.isfinite(value) for value in metrics[1].values())
 
@@ -356,12 +355,12 @@ def test_metrics_of_a_stopped_agent_are_those_of_the_updates_it_made(algorithm):
 @pytest.mark.shows("A2")
 def test_a_stopped_agent_stays_stopped_when_its_state_is_loaded_again():
     agents = [agent_of(i) for i in range(2)]
-    crew = Crew(IQN, agents)
-    crew.train(unhappy=[1])
-    stopped = crew.states
+    trainer = GroupTrainer(IQN, agents)
+    trainer.train(nan_rewards=[1])
+    stopped = trainer.states
 
-    crew.learner.load(stopped)
-    metrics = crew.train()
+    trainer.learner.load(stopped)
+    metrics = trainer.train()
 
     assert metrics[0]["updates"] == 3
     assert metrics[1]["updates"] == 0

@@ -30,11 +30,11 @@ from rookery.config.agent import EpsilonConfig, RateConfig
     ids=["constant", "warm-up", "linear", "cosine", "linear after warm-up"],
 )
 def test_learning_rates_by_hand(settings, rates):
-    found = {
+    result = {
         update: learning_rate(2e-3, RateConfig(**settings), update) for update in rates
     }
 
-    assert found == pytest.approx({update: 2e-3 * rate for update, rate in rates.items()})
+    assert result == pytest.approx({update: 2e-3 * rate for update, rate in rates.items()})
 
 
 @pytest.mark.shows("D5")
@@ -51,13 +51,13 @@ def test_a_learning_rate_never_rises_again_after_its_warmup(schedule):
 @pytest.mark.parametrize(
     ("steps", "expected"), [(0, 1.0), (25, 0.8), (50, 0.6), (100, 0.2), (10**9, 0.2)]
 )
-def test_exploration_falls_in_a_straight_line_and_stays(steps, expected):
+def test_exploration_falls_linearly_and_stays(steps, expected):
     settings = EpsilonConfig(start=1.0, end=0.2, steps=100)
 
     assert epsilon(settings, steps) == pytest.approx(expected)
 
 
-def test_exploration_may_rise():
+def test_exploration_can_rise():
     settings = EpsilonConfig(start=0.0, end=1.0, steps=4)
 
     assert [epsilon(settings, steps) for steps in (0, 1, 4)] == [0.0, 0.25, 1.0]

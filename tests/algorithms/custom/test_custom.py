@@ -1,4 +1,4 @@
-"""Users' own networks and algorithms: what they are given, and what is said of them."""
+"""Custom networks and algorithms: how they are called, trained and refused."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from torch import nn
 from rookery import api as library
 from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
-from rookery.algorithms.common.choosing import choose_by_chances, choose_by_values
 from rookery.algorithms.registry import find_algorithm
 from rookery.cli import app as cli
 from rookery.errors import AlgorithmError, ConfigError
 from rookery.runs.run import Run
-from tests.algorithms.conftest import SEED, WORLDS, Crew, agent_of, same_bits, spec_of
+from tests.algorithms.conftest import (
+    SEED,
+    WORLDS,
+    GroupTrainer,
+    agent_of,
+    same_bits,
+    spec_of,
+)
 
-# What users bring. `own("Net")` finds these by import path, as it would a file.
+# Users' classes. `custom("Net")` finds these by import path, as it would in a file.
 
 
 class Net(nn.Module):
@@ -38,8 +44,8 @@ class Net(nn.Module):
         return self.layers(torch.cat([part.flatten(1) for part in inputs.values()], 1))
 
 
-class ShakyNet(Net):
-    """With buffers, chance, a parameter nobody uses, and one that stays as it is."""
+class ComplexNet(Net):
+    """Has buffers, randomness, an unused parameter and a fixed one."""
 
     def __init__(self, spec, settings):
         super().__init__(spec, settings)
@@ -87,8 +93,8 @@ class Softmax(LinearQ):
     values = None
 
     def probabilities(self, seen):
-        wishes = np.exp(2 * (flat(seen) @ self.table))
-        return wishes / wishes.sum(axis=1, keepdims=True)
+        weights = np.exp(2 * (flat(seen) @ self.table))
+        return weights / weights.sum(axis=1, keepdims=True)
 
     def update(self, batch):
         errors = batch.returns - batch.returns.mean()
@@ -97,7 +103,7 @@ class Softmax(LinearQ):
 
 
 class Drawing(LinearQ):
-    """Draws from everywhere, in its constructor and when it learns."""
+    """Draws from all generators, in its constructor and when it learns."""
 
     def __init__(self, spec, settings):
         super().__init__(spec, settings)
@@ -117,7 +123,7 @@ class Drawing(LinearQ):
 
 
 class Forgetful(LinearQ):
-    """Counts its updates where `state` does not look."""
+    """Counts its updates outside of `state`."""
 
     def __init__(self, spec, settings):
         super().__init__(spec, settings)
@@ -140,50 +146,50 @@ class Forgetful(LinearQ):
         self.most = int(state["most"])
 
 
-def own(name: str):
+def custom(name: str):
     return find_algorithm(f"{__name__}:{name}")
 
 
-def members_of(name: str, count: int) -> list[Agent]:
-    return [replace(agent_of(i), algorithm=own(name), learns=True) for i in range(count)]
+def agents_of(name: str, count: int) -> list[Agent]:
+    return [replace(agent_of(i), algorithm=custom(name), learns=True) for i in range(count)]
 
 
-# A network is trained by a double DQN.
+# A network is trained by double DQN.
 
 
-def test_a_network_is_trained_as_by_a_plain_double_dqn() -> None:
+def test_a_network_is_trained_as_by_a_plain_implementation_of_double_dqn() -> None:
     agent = agent_of(updates_per_round=1, target={"every": 2, "rate": 1.0})
-    crew = Crew(own("Net"), [agent])
-    weights, target = (module(crew, agent) for _ in "ab")
-    adam = torch.optim.Adam(weights.parameters(), agent.settings.learning_rate)
+    trainer = GroupTrainer(custom("Net"), [agent])
+    online, target = (module(trainer, agent) for _ in range(2))
+    adam = torch.optim.Adam(online.parameters(), agent.settings.learning_rate)
 
     for update in range(4):
-        crew.train()
-        batch = drawn(crew, update=0)
+        trainer.train()
+        batch = drawn(trainer, update=0)
         next_seen, rows = tensors(batch.next_seen, agent), torch.arange(8)
-        best = weights(next_seen).argmax(1)
-        after = target(next_seen)[rows, best].detach()
-        aims = torch.tensor(batch.returns) + torch.tensor(batch.discounts) * after
-        found = weights(tensors(batch.seen, agent))[rows, torch.tensor(batch.actions)]
+        best = online(next_seen).argmax(1)
+        next_values = target(next_seen)[rows, best].detach()
+        targets = torch.tensor(batch.returns) + torch.tensor(batch.discounts) * next_values
+        values = online(tensors(batch.seen, agent))[rows, torch.tensor(batch.actions)]
         adam.zero_grad()
-        nn.functional.huber_loss(found, aims).backward()
+        nn.functional.huber_loss(values, targets).backward()
         adam.step()
         if update % 2:
-            target.load_state_dict(weights.state_dict())
+            target.load_state_dict(online.state_dict())
 
-    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
-    for name, parameter in weights.named_parameters():
+    named = trainer.learner.named_weights(agent, trainer.states[0]["weights"])
+    for name, parameter in online.named_parameters():
         np.testing.assert_allclose(named[name], parameter.detach(), rtol=2e-3, atol=1e-5)
 
 
-def module(crew: Crew, agent) -> nn.Module:
-    """Return the network with the weights that a crew has now."""
-    found = Net(agent.spec, agent.settings)
+def module(trainer: GroupTrainer, agent) -> nn.Module:
+    """Return the network with the weights that a trainer has now."""
+    network = Net(agent.spec, agent.settings)
     zeros = {n: np.zeros((1, 2, *p.shape), np.float32) for n, p in agent.spec.parts.items()}
-    found(tensors(zeros, agent))
-    named = crew.learner.named_weights(agent, crew.states[0]["weights"])
-    found.load_state_dict({name: torch.tensor(array) for name, array in named.items()})
-    return found
+    network(tensors(zeros, agent))
+    named = trainer.learner.named_weights(agent, trainer.states[0]["weights"])
+    network.load_state_dict({name: torch.tensor(array) for name, array in named.items()})
+    return network
 
 
 def tensors(seen, agent):
@@ -191,22 +197,26 @@ def tensors(seen, agent):
     return {n: torch.tensor(a).float() * parts[n].scale for n, a in seen.items()}
 
 
-def drawn(crew: Crew, update: int):
+def drawn(trainer: GroupTrainer, update: int):
     """Return the batch that was drawn for an update of the newest round."""
-    reader, agent = crew.lives[0].reader, crew.learner.agents[0]
-    numbers = crew.learner._stream.uniform(
-        (agent.number, crew.round, update), 0, agent.settings.batch_size
+    reader, agent = trainer.experiences[0].reader, trainer.learner.agents[0]
+    numbers = trainer.learner.stream.uniform(
+        (agent.number, trainer.round, update), 0, agent.settings.batch_size
     )
     return reader.batch(reader.draw(numbers[0]))
 
 
 def test_buffers_are_weights_and_learn_while_fixed_and_unused_parameters_stay() -> None:
-    crew = Crew(own("ShakyNet"), [agent_of()])
-    before = crew.learner.named_weights(crew.learner.agents[0], crew.states[0]["weights"])
+    trainer = GroupTrainer(custom("ComplexNet"), [agent_of()])
+    before = trainer.learner.named_weights(
+        trainer.learner.agents[0], trainer.states[0]["weights"]
+    )
 
-    crew.train(2)
+    trainer.train(2)
 
-    after = crew.learner.named_weights(crew.learner.agents[0], crew.states[0]["weights"])
+    after = trainer.learner.named_weights(
+        trainer.learner.agents[0], trainer.states[0]["weights"]
+    )
     assert (after["normal.running_mean"] != before["normal.running_mean"]).all()
     assert after["normal.num_batches_tracked"] == 6
     assert (after["layers.2.weight"] != before["layers.2.weight"]).any()
@@ -214,72 +224,74 @@ def test_buffers_are_weights_and_learn_while_fixed_and_unused_parameters_stay() 
     np.testing.assert_array_equal(after["unused"], 1)
 
 
-@pytest.mark.parametrize("name", ["ShakyNet", "LinearQ", "Drawing"])
+@pytest.mark.parametrize("name", ["ComplexNet", "LinearQ", "Drawing"])
 @pytest.mark.shows("A1")
 def test_the_same_seed_gives_the_same_bits_whatever_was_drawn_before(name: str) -> None:
-    one, other, another = (Crew(own(name), [agent_of()], seed=s) for s in (1, 1, 2))
+    first, again, other = (
+        GroupTrainer(custom(name), [agent_of()], seed=s) for s in (1, 1, 2)
+    )
 
-    one.train(3)
+    first.train(3)
     torch.rand(5), np.random.normal(size=3), random.random()
+    again.train(3)
     other.train(3)
-    another.train(3)
 
-    assert same_bits(one.states[0], other.states[0])
-    assert not same_bits(one.states[0], another.states[0])
+    assert same_bits(first.states[0], again.states[0])
+    assert not same_bits(first.states[0], other.states[0])
 
 
-@pytest.mark.parametrize("name", ["ShakyNet", "Forgetful"])
+@pytest.mark.parametrize("name", ["ComplexNet", "Forgetful"])
 def test_a_state_by_name_comes_back_to_the_last_bit(name: str) -> None:
-    crew = Crew(own(name), [agent_of()])
-    crew.train(2)
-    (state,) = crew.states
+    trainer = GroupTrainer(custom(name), [agent_of()])
+    trainer.train(2)
+    (state,) = trainer.states
 
-    named = {key: np.array(array) for key, array in crew.learner.named(state).items()}
+    named = {key: np.array(array) for key, array in trainer.learner.named(state).items()}
 
-    assert same_bits(crew.learner.unnamed(named), state)
+    assert same_bits(trainer.learner.unnamed(named), state)
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ", "Softmax"])
-def test_learning_goes_on_where_actions_are_masked(name: str) -> None:
-    crew = Crew(own(name), [agent_of(spec=spec_of(masked=True))])
+def test_agents_with_masked_actions_learn(name: str) -> None:
+    trainer = GroupTrainer(custom(name), [agent_of(spec=spec_of(masked=True))])
 
-    (metrics,) = crew.train(2)
+    (metrics,) = trainer.train(2)
 
     assert metrics["updates"] == 3
     assert "stopped" not in metrics
 
 
 def test_a_network_can_learn_from_a_prioritised_replay() -> None:
-    crew = Crew(own("Net"), [agent_of(replay={"kind": "prioritised"})])
+    trainer = GroupTrainer(custom("Net"), [agent_of(replay={"kind": "prioritised"})])
 
-    (metrics,) = crew.train(2)
+    (metrics,) = trainer.train(2)
 
     assert metrics["updates"] == 3
-    assert np.ptp(crew.states[0]["priorities"]) > 0
+    assert np.ptp(trainer.states[0]["priorities"]) > 0
 
 
 def test_a_network_that_is_stopped_by_nan_keeps_its_last_good_state() -> None:
-    crew = Crew(own("ShakyNet"), [agent_of()])
-    crew.train(2)
+    trainer = GroupTrainer(custom("ComplexNet"), [agent_of()])
+    trainer.train(2)
 
-    (metrics,) = crew.train(1, unhappy=[0])
+    (metrics,) = trainer.train(1, nan_rewards=[0])
 
-    (state,) = crew.states
+    (state,) = trainer.states
     assert metrics["stopped"] == 1
     assert np.isfinite(state["weights"]).all()
-    batches = crew.learner.named(state)["weights.normal.num_batches_tracked"]
+    batches = trainer.learner.named(state)["weights.normal.num_batches_tracked"]
     assert batches == state["counters"][0]
 
 
-def test_users_own_networks_are_never_stacked() -> None:
-    assert [len(group) for group in groups_of(members_of("Net", 3))] == [1, 1, 1]
+def test_custom_networks_are_never_stacked() -> None:
+    assert [len(group) for group in groups_of(agents_of("Net", 3))] == [1, 1, 1]
 
 
-# An algorithm is what its state says, and nothing else.
+# An algorithm keeps its state, and nothing else.
 
 
-def test_random_numbers_of_users_code_are_keyed_and_leave_others_alone() -> None:
-    learner = own("Drawing").learner([agent_of(0)], SEED)
+def test_users_code_draws_seeded_numbers_and_other_generators_are_restored() -> None:
+    learner = custom("Drawing").learner([agent_of(0)], SEED)
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
     expected = [float(torch.rand(())), np.random.random(), random.random()]
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
@@ -292,21 +304,23 @@ def test_random_numbers_of_users_code_are_keyed_and_leave_others_alone() -> None
 
 
 def test_only_what_the_state_holds_survives_a_round() -> None:
-    crew = Crew(own("Forgetful"), [agent_of(updates_per_round=3)])
+    trainer = GroupTrainer(custom("Forgetful"), [agent_of(updates_per_round=3)])
 
-    crew.train(4)
+    trainer.train(4)
 
-    state = crew.learner.named(crew.states[0])
+    state = trainer.learner.named(trainer.states[0])
     assert state["weights.most"] == 3
     assert state["weights.big"] == 2**60 + 1
     assert state["counters"].tolist() == [12, 0]
 
 
-def test_an_algorithm_waits_until_it_has_seen_enough() -> None:
-    crew = Crew(own("LinearQ"), [agent_of(replay={"warmup": 40, "capacity": 90})])
+def test_an_algorithm_makes_no_updates_during_warm_up() -> None:
+    trainer = GroupTrainer(
+        custom("LinearQ"), [agent_of(replay={"warmup": 40, "capacity": 90})]
+    )
 
-    (early,) = crew.train(1)
-    (late,) = crew.train(2)
+    (early,) = trainer.train(1)
+    (late,) = trainer.train(2)
 
     assert early == {"updates": 0, "usable_steps": early["usable_steps"]}
     assert late["updates"] == 3
@@ -314,84 +328,30 @@ def test_an_algorithm_waits_until_it_has_seen_enough() -> None:
 
 
 def test_an_algorithm_that_is_stopped_by_nan_keeps_its_last_good_state() -> None:
-    crew = Crew(own("LinearQ"), [agent_of()])
-    crew.train(2)
-    (good,) = crew.states
+    trainer = GroupTrainer(custom("LinearQ"), [agent_of()])
+    trainer.train(2)
+    (good,) = trainer.states
 
-    (metrics,) = crew.train(1, unhappy=[0])
-    (after,) = crew.train(1)
+    (metrics,) = trainer.train(1, nan_rewards=[0])
+    (after,) = trainer.train(1)
 
     assert metrics["stopped"] == after["stopped"] == 1
     assert metrics["updates"] == 0
-    assert same_bits(crew.states[0] | {"counters": good["counters"]}, good)
+    assert same_bits(trainer.states[0] | {"counters": good["counters"]}, good)
 
 
-# Choosing.
+# Acting.
 
 
-def moment_of(legal, exploration: float, draws) -> PolicyInput:
-    seen = {"self": np.zeros((len(draws), 2, 3), np.float32)}
-    return PolicyInput([seen], [legal], np.array([draws], float), np.array([exploration]))
-
-
-def test_values_choose_the_best_legal_action_or_any_legal_one() -> None:
-    values = np.array([[1, 9, 3], [1, 9, 3], [7, 9, 3]], np.float32)
-    legal = np.array([[1, 0, 1], [1, 0, 1], [1, 1, 1]], bool)
-
-    chosen = choose_by_values(values, moment_of(legal, 0.5, [[0.9, 0], [0.1, 0], [0.9, 0]]))
-
-    assert chosen.actions.tolist() == [[2, 0, 1]]
-    np.testing.assert_allclose(chosen.probabilities, [[0.75, 0.25, 2 / 3]], rtol=1e-6)
-    assert chosen.values.tolist() == [[3, 1, 9]]
-    two, three = entropy(0.75, 0.25), entropy(2 / 3, 1 / 6, 1 / 6)
-    np.testing.assert_allclose(chosen.entropies, [[two, two, three]], rtol=1e-6)
-
-
-def test_whoever_has_probabilities_draws_by_them_however_long_it_has_learned() -> None:
+def test_an_algorithm_with_probabilities_always_samples() -> None:
     settings = agent_of(epsilon={"end": 0.0, "steps": 10}).settings
 
-    assert own("Softmax").learner.exploration(settings, 10**6) == 1.0
-    assert own("LinearQ").learner.exploration(settings, 10**6) == 0.0
-
-
-def test_chances_of_illegal_actions_are_shared_out_among_the_others() -> None:
-    probabilities = np.array([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3], [0, 1, 0]], np.float32)
-    legal = np.array([[1, 0, 1], [1, 1, 1], [1, 0, 1]], bool)
-
-    chosen = choose_by_chances(
-        probabilities, moment_of(legal, 0.1, [[0.39, 0], [0.8, 0], [0.6, 0]])
-    )
-
-    assert chosen.actions.tolist() == [[0, 2, 2]]
-    np.testing.assert_allclose(chosen.probabilities, [[0.4, 0.3, 0.5]], rtol=1e-6)
-    expected = [entropy(0.4, 0.6), entropy(0.2, 0.5, 0.3), entropy(0.5, 0.5)]
-    np.testing.assert_allclose(chosen.entropies, [expected], rtol=1e-6)
-
-
-@pytest.mark.parametrize("choose", [choose_by_values, choose_by_chances])
-def test_where_nothing_is_legal_nobody_acts_and_nothing_breaks(choose) -> None:
-    nothing = np.zeros((1, 3), bool)
-
-    chosen = choose(np.ones((1, 3), np.float32), moment_of(nothing, 0.5, [[0.9, 0.9]]))
-
-    assert 0 <= chosen.actions[0, 0] < 3
-    assert np.isfinite(chosen.entropies).all()
-
-
-def test_without_exploration_the_likeliest_action_is_chosen() -> None:
-    probabilities = np.array([[0.2, 0.5, 0.3]], np.float32)
-
-    chosen = choose_by_chances(probabilities, moment_of(None, 0.0, [[0.99, 0]]))
-
-    assert chosen.actions.tolist() == [[1]]
-
-
-def entropy(*probabilities: float) -> float:
-    return -sum(probability * np.log(probability) for probability in probabilities)
+    assert custom("Softmax").learner.exploration(settings, 10**6) == 1.0
+    assert custom("LinearQ").learner.exploration(settings, 10**6) == 0.0
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ", "Softmax"])
-def test_the_same_moment_gets_the_same_choice(name: str) -> None:
+def test_the_same_input_gets_the_same_output(name: str) -> None:
     first, second = (act(name) for _ in "ab")
 
     assert same_bits(vars(first), vars(second))
@@ -399,7 +359,7 @@ def test_the_same_moment_gets_the_same_choice(name: str) -> None:
 
 
 def act(name: str) -> PolicyOutput:
-    agent, algorithm = agent_of(), own(name)
+    agent, algorithm = agent_of(), custom(name)
     policy = algorithm.policy([agent], SEED)
     policy.begin_round([algorithm.learner([agent], SEED).initial(agent)["weights"]], 1)
     parts = agent.spec.parts.items()
@@ -408,7 +368,7 @@ def act(name: str) -> PolicyOutput:
     return policy.act(PolicyInput([seen], [None], draws, np.array([0.3])))
 
 
-# What is said when it goes wrong.
+# Errors.
 
 
 class Unmade(Net):
@@ -490,13 +450,13 @@ WRONG = {
     "Blind": r"Blind.forward raised KeyError: 'eyes' \(line \d+\)",
     "Narrow": r"Narrow.forward returned \(2, 2\), expected a tensor \(2, 5\): one value",
     "Talker": r"Talker.forward returned str, expected a tensor \(2, 5\): one value",
-    "Empty": r"Empty.__init__ made no parameters: there is nothing to learn.",
+    "Empty": r"Empty.__init__ made no trainable parameters, expected at least one.",
     "Cut": r"Cut.forward raised RuntimeError: element 0 of tensors does not require grad",
     "Stumbles": r"Stumbles.update raised AttributeError: 'Batch' .*'rewards' \(line \d+\)",
     "Poet": r"Poet.update returned .*'loss': 'low'.*, expected numbers by name.",
     "Grows": r"Grows.state changed: 'table' is \(\d+, 5\) float64, expected \(\d+, 5\) fl",
-    "Stateless": r"Stateless.state gave no arrays: give arrays of numbers, by name.",
-    "Objects": r"Objects.state gave 'self' as object: give arrays of numbers, by name.",
+    "Stateless": r"Stateless.state returned no arrays, expected a dict of numeric arrays",
+    "Objects": r"Objects.state returned 'self' as object, expected a dict of numeric",
     "Unloaded": r"Unloaded.load raised KeyError: 'tables' \(line \d+\)",
     "Flat": r"Flat.values returned \(3,\) float64, expected numbers \(3, 5\): one per w",
     "Negative": r"Negative.probabilities returned -0.2, expected 0 or more.",
@@ -505,11 +465,11 @@ WRONG = {
 
 def act_and_learn(name: str) -> None:
     act(name)
-    Crew(own(name), [agent_of()]).train(2)
+    GroupTrainer(custom(name), [agent_of()]).train(2)
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_code_that_goes_wrong_is_named_with_agent_class_and_method(name: str) -> None:
+def test_an_error_in_users_code_names_agent_class_and_method(name: str) -> None:
     with pytest.raises(AlgorithmError, match=WRONG[name]) as caught:
         act_and_learn(name)
 
@@ -517,9 +477,9 @@ def test_code_that_goes_wrong_is_named_with_agent_class_and_method(name: str) ->
     assert "\n" not in str(caught.value)
 
 
-def test_what_code_raised_is_the_cause_of_the_error() -> None:
+def test_the_original_exception_is_the_cause_of_the_error() -> None:
     with pytest.raises(AlgorithmError) as caught:
-        Crew(own("Blind"), [agent_of()])
+        GroupTrainer(custom("Blind"), [agent_of()])
 
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -535,18 +495,18 @@ class Both(LinearQ):
 
 
 UNFIT = {
-    "own": "is '<function own at 0x.*', not a class: name a class that extends torch.nn",
-    "Moment": "is neither a network nor an algorithm: name a class that .* state and load.",
-    "Half": "is no algorithm yet: it lacks state, load.",
-    "Both": "has both values and probabilities: give it one of them.",
+    "custom": "is '<function custom at 0x.*', not a class: name a class that extends",
+    "PolicyInput": "is neither a network nor an algorithm: name a class .* state and load.",
+    "Half": "is not a complete algorithm: it lacks state, load.",
+    "Both": "has both values and probabilities: remove one of them.",
     "Nett": "has no 'Nett': did you mean 'Net'",
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_what_is_neither_network_nor_algorithm_is_refused(name: str) -> None:
+def test_an_object_that_is_neither_network_nor_algorithm_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=UNFIT[name]):
-        own(name)
+        custom(name)
 
 
 def test_a_file_without_a_class_says_how_to_name_one() -> None:
@@ -554,14 +514,14 @@ def test_a_file_without_a_class_says_how_to_name_one() -> None:
         find_algorithm("./mine.py")
 
 
-def test_an_algorithm_of_ones_own_cannot_ask_for_priorities() -> None:
-    with pytest.raises(ConfigError, match=r"agent '0'.*leave replay\.kind at uniform"):
-        Crew(own("LinearQ"), [agent_of(replay={"kind": "prioritised"})])
+def test_a_custom_algorithm_cannot_have_prioritised_replay() -> None:
+    with pytest.raises(ConfigError, match=r"agent '0'.*set replay\.kind=uniform"):
+        GroupTrainer(custom("LinearQ"), [agent_of(replay={"kind": "prioritised"})])
 
 
 @pytest.mark.parametrize("name", ["Net", "LinearQ"])
 def test_weights_of_another_shape_are_refused_by_name(name: str) -> None:
-    learner, agent = own(name).learner, agent_of()
+    learner, agent = custom(name).learner, agent_of()
     named = learner.named_weights(agent, learner([agent], SEED).initial(agent)["weights"])
     other = agent_of(spec=spec_of(actions=7))
 
@@ -600,7 +560,7 @@ def test_agents_of_all_kinds_learn_to_defect(first, second, tmp_path: Path) -> N
 
 
 @pytest.mark.shows("A1")
-def test_runs_with_users_code_have_the_same_digest_again(tmp_path: Path) -> None:
+def test_runs_with_custom_algorithms_have_the_same_digest_again(tmp_path: Path) -> None:
     agents = {i: {"algorithm": f"{__name__}:{n}"} for i, n in enumerate(("Net", "Drawing"))}
     short = PLAY | {"rounds": 3}
 
@@ -616,7 +576,7 @@ def test_runs_with_users_code_have_the_same_digest_again(tmp_path: Path) -> None
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A run folder that names code, and a mark that the code would leave."""
+    """A run folder that names code, and a file that the code would write."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
@@ -638,9 +598,9 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as leaving:
-        cli.main(list(words))
+        cli.main(list(arguments))
     assert leaving.value.code == 2
     return capsys.readouterr().err
 
@@ -652,25 +612,25 @@ def test_a_run_folder_cannot_make_code_be_imported(trap: Path, capsys) -> None:
         ConfigError, match=f"run was trained with './mine.py:Mine'.*{expected}"
     ):
         Run("run").players()
-    assert expected in complaint(capsys, "evaluate", "run")
-    assert expected in complaint(capsys, "replay", "run")
+    assert expected in refusal(capsys, "evaluate", "run")
+    assert expected in refusal(capsys, "replay", "run")
 
     assert not trap.exists()
 
 
 def test_a_configuration_file_cannot_make_code_be_imported(trap: Path, capsys) -> None:
-    said = complaint(capsys, "train", GAME, "--config", "run/config.toml", "--run", "new")
+    message = refusal(capsys, "train", GAME, "--config", "run/config.toml", "--run", "new")
 
-    assert "name it on the command line, too: agents.1.algorithm=./mine.py:Mine" in said
+    assert "name it on the command line, too: agents.1.algorithm=./mine.py:Mine" in message
     assert not trap.exists()
     assert not Path("new").exists()
 
 
 def test_code_that_is_named_again_is_used(trap: Path, capsys) -> None:
-    words = ["evaluate.episodes=2", "--algorithm", "./mine.py:Mine"]
+    options = ["evaluate.episodes=2", "--algorithm", "./mine.py:Mine"]
 
     with pytest.raises(SystemExit) as leaving:
-        cli.main(["evaluate", "run", *words])
+        cli.main(["evaluate", "run", *options])
 
     assert leaving.value.code == 0
     assert "trained" in capsys.readouterr().out

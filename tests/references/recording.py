@@ -1,7 +1,7 @@
-"""Groups that learn while every update is written down; and what is compared of it.
+"""Groups whose every update is recorded, and comparisons with the references.
 
-A reference starts each update from the state that the code under test had, so that what
-float32 rounds off never adds up.
+A reference starts each update from the state that the code under test had, so that
+rounding errors of float32 do not add up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms.base import Agent, Algorithm, Metrics
-from tests.references.lives import TURNS, Life
+from tests.references.experience import TURNS, Experience
 
 SEED = 7
 
@@ -27,28 +27,28 @@ ABSOLUTE = 1e-6
 
 
 class Differs(AssertionError):
-    """What the code says is not what the paper says."""
+    """The code under test and the reference disagree."""
 
 
-def agree(what: str, found, expected, absolute: float = ABSOLUTE) -> None:
-    """See that two arrays are the same, but for the precision of float32."""
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    if found.shape != expected.shape:
-        raise Differs(f"{what}: {found.shape} numbers, expected {expected.shape}")
+def agree(name: str, actual, expected, absolute: float = ABSOLUTE) -> None:
+    """Check that two arrays are equal up to the precision of float32."""
+    actual, expected = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+    if actual.shape != expected.shape:
+        raise Differs(f"{name}: {actual.shape} numbers, expected {expected.shape}")
     limit = RELATIVE * np.abs(expected).max(initial=0) + absolute
-    off = np.abs(found - expected)
+    off = np.abs(actual - expected)
     if not (off <= limit).all():  # NaN is never below
         worst = np.unravel_index(off.argmax(), off.shape)
         raise Differs(
-            f"{what}: {found[worst]:.8g}, expected {expected[worst]:.8g} at {worst} "
+            f"{name}: {actual[worst]:.8g}, expected {expected[worst]:.8g} at {worst} "
             f"(limit {limit:.2g})"
         )
 
 
-def same(what: str, found, expected) -> None:
-    """See that two things are equal."""
-    if found != expected:
-        raise Differs(f"{what}: {found}, expected {expected}")
+def same(name: str, actual, expected) -> None:
+    """Check that two objects are equal."""
+    if actual != expected:
+        raise Differs(f"{name}: {actual}, expected {expected}")
 
 
 Named = dict[str, Tensor]
@@ -56,19 +56,19 @@ Named = dict[str, Tensor]
 
 @dataclass
 class ReferenceAgent:
-    """One agent's part in an update."""
+    """One agent's update."""
 
     before: dict[str, Named]
     """weights, target, means and squares by name, float64; and the rest of the state."""
     after: dict[str, Named]
     loss: float
     gradient: Named
-    """As autograd found it, not clipped yet."""
+    """As autograd actual it, not clipped yet."""
 
 
 @dataclass
 class Update:
-    """One step of a group; None of those who took none."""
+    """One update of a group; None for agents that did not take part."""
 
     agents: list[ReferenceAgent | None]
 
@@ -81,58 +81,58 @@ class Round:
     updates: list[Update]
 
 
-class Watched:
-    """A group with its lives; learns rounds and writes down all updates."""
+class RecordedGroup:
+    """A group with random experience; learns rounds and records all updates."""
 
-    def __init__(self, algorithm: Algorithm, agents: list[Agent], luck: int) -> None:
+    def __init__(self, algorithm: Algorithm, agents: list[Agent], data_seed: int) -> None:
         self.agents, self.rounds = agents, 0
-        self.lives = [
-            Life(
+        self.experiences = [
+            Experience(
                 agent,
-                luck,
+                data_seed,
                 algorithm.learner.n_step(agent.settings),
                 algorithm.learner.hidden(agent.settings),
             )
             for agent in agents
         ]
         self.learner = algorithm.learner(agents, SEED)
-        self.learner.load([self._first_state(agent) for agent in agents])
+        self.learner.load([self._initial(agent) for agent in agents])
         self._apply = self.learner.group.apply
-        self.learner.group.apply = self._watched
+        self.learner.group.apply = self._recorded
         self._updates: list[Update] = []
 
-    def _first_state(self, agent: Agent):
-        """Return a first state whose target is another network, which values otherwise."""
+    def _initial(self, agent: Agent):
+        """Return an initial state whose target is a different network."""
         other = self.learner.initial(replace(agent, number=agent.number + 100))
         return {**self.learner.initial(agent), "target": other["weights"]}
 
     def train(self) -> Round:
-        """Live and learn a round."""
+        """Play and learn a round."""
         self.rounds, self._updates = self.rounds + 1, []
-        for life in self.lives:
-            life.live()
-        first = self.lives[0].boundary - TURNS
-        readers = [life.reader for life in self.lives]
+        for experience in self.experiences:
+            experience.play_round()
+        first = self.experiences[0].boundary - TURNS
+        readers = [experience.reader for experience in self.experiences]
         metrics = self.learner.learn(readers, self.rounds, first)
         return Round(self.rounds, first, metrics, self._updates)
 
-    def _watched(self, gradients, loss, active):
+    def _recorded(self, gradients, loss, active):
         before = self.states()
-        kept = [gradient.clone() for gradient in gradients]
+        copies = [gradient.clone() for gradient in gradients]
         norms = self._apply(gradients, loss, active)
         after, names = self.states(), list(self.learner.group.weights)
         agents: list[ReferenceAgent | None] = [None] * len(self.agents)
         for i in np.flatnonzero(active).tolist():
             gradient = {
-                name: real(each[i], before[i]["weights"][name])
-                for name, each in zip(names, kept, strict=True)
+                name: unpadded(each[i], before[i]["weights"][name])
+                for name, each in zip(names, copies, strict=True)
             }
             agents[i] = ReferenceAgent(before[i], after[i], loss[i].item(), gradient)
         self._updates.append(Update(agents))
         return norms
 
     def states(self):
-        found = []
+        states = []
         for state in self.learner.save():
             groups: dict = {}
             for key, array in self.learner.named(state).items():
@@ -142,10 +142,10 @@ class Watched:
                     groups.setdefault(group, {})[name] = tensor
                 else:
                     groups[group] = tensor
-            found.append(groups)
-        return found
+            states.append(groups)
+        return states
 
 
-def real(padded: Tensor, like: Tensor) -> Tensor:
-    """Return what is no padding."""
+def unpadded(padded: Tensor, like: Tensor) -> Tensor:
+    """Return a parameter without its padding."""
     return padded[: like.shape[0], : like.shape[1]].double()

@@ -1,7 +1,7 @@
-"""What drawn agents live through, as plain lists of rows; and the readers they fill.
+"""Random experience of agents, as plain lists of rows and as the readers they fill.
 
-Agents join late, are out for a while, and their episodes end in every way; the world may
-go on without them. The references read these lists; the code under test reads the replay.
+Agents join late, are out for a while, and their episodes end in every way; the world can
+continue without them. The references read the lists; the code under test reads the replay.
 """
 
 from __future__ import annotations
@@ -48,55 +48,57 @@ class Row:
         return self.terminated or self.truncated
 
 
-def live_on(chance: np.random.Generator, spec: AgentSpec, hidden: int) -> Iterator[Row]:
+def play(rng: np.random.Generator, spec: AgentSpec, hidden: int) -> Iterator[Row]:
     """Yield the rows of one world, for ever."""
     while True:
-        carried = np.zeros(hidden, np.float32)
-        length, after = int(chance.integers(1, 13)), int(chance.integers(0, 3))
+        state = np.zeros(hidden, np.float32)
+        length, after = int(rng.integers(1, 13)), int(rng.integers(0, 3))
         for age in range(length + 1 + after):
             alive = age < length
-            row = some_row(chance, spec, age, carried, alive)
+            row = random_row(rng, spec, age, state, alive)
             if age == length - 1:
-                row.terminated, row.truncated = ENDS[int(chance.integers(3))]
+                row.terminated, row.truncated = ENDS[int(rng.integers(3))]
             if row.active:
-                carried = chance.uniform(-1, 1, hidden).astype(np.float32)
+                state = rng.uniform(-1, 1, hidden).astype(np.float32)
             yield row
 
 
-def some_row(
-    chance: np.random.Generator, spec: AgentSpec, age: int, hidden: np.ndarray, alive: bool
+def random_row(
+    rng: np.random.Generator, spec: AgentSpec, age: int, hidden: np.ndarray, alive: bool
 ) -> Row:
-    legal = chance.random(spec.num_actions) < 0.6
-    if not alive or chance.random() < 0.1:  # a game may say that nothing is
-        legal[:] = chance.random() < 0.5
-    active = alive and chance.random() < 0.8
-    liked = chance.random(spec.num_actions) + (legal if spec.masked else 0)
+    legal = rng.random(spec.num_actions) < 0.6
+    if not alive or rng.random() < 0.1:  # a game can say that nothing is
+        legal[:] = rng.random() < 0.5
+    active = alive and rng.random() < 0.8
+    scores = rng.random(spec.num_actions) + (legal if spec.masked else 0)
     return Row(
         age=age,
-        seen={name: some_part(chance, part) for name, part in spec.parts.items()},
+        seen={name: random_part(rng, part) for name, part in spec.parts.items()},
         legal=legal,
         hidden=hidden,
         active=active,
-        action=int(liked.argmax()),
-        probability=float(np.float32(chance.uniform(0.05, 1))),
-        reward=float(np.float32(chance.normal())) if alive else 0.0,
+        action=int(scores.argmax()),
+        probability=float(np.float32(rng.uniform(0.05, 1))),
+        reward=float(np.float32(rng.normal())) if alive else 0.0,
     )
 
 
-def some_part(chance, part):
+def random_part(rng, part):
     if part.dtype.kind == "f":
-        return chance.normal(size=part.shape).astype(part.dtype)
-    return chance.integers(0, 200, size=part.shape).astype(part.dtype)
+        return rng.normal(size=part.shape).astype(part.dtype)
+    return rng.integers(0, 200, size=part.shape).astype(part.dtype)
 
 
-class Life:
+class Experience:
     """One agent's rows, as lists and in a replay."""
 
-    def __init__(self, agent: Agent, luck: int, n_step: int, hidden: int) -> None:
+    def __init__(self, agent: Agent, data_seed: int, n_step: int, hidden: int) -> None:
         self.agent, settings = agent, agent.settings
         self.worlds: list[list[Row]] = [[] for _ in range(WORLDS)]
         self._streams = [
-            live_on(np.random.default_rng((luck, agent.number, world)), agent.spec, hidden)
+            play(
+                np.random.default_rng((data_seed, agent.number, world)), agent.spec, hidden
+            )
             for world in range(WORLDS)
         ]
         capacity = settings.replay.capacity
@@ -122,8 +124,8 @@ class Life:
     def boundary(self) -> int:
         return len(self.worlds[0])
 
-    def live(self) -> None:
-        """Live a round, and let the reader take it in."""
+    def play_round(self) -> None:
+        """Play a round, and let the reader take it in."""
         for rows, stream in zip(self.worlds, self._streams, strict=True):
             rows += islice(stream, TURNS)
         for turn in range(self.boundary - TURNS, self.boundary):
@@ -149,29 +151,29 @@ class Life:
             turn, column("reward"), column("terminated"), column("truncated")
         )
 
-    # What references ask for, one row at a time.
+    # For the references, one row at a time.
 
-    def seen(self, turn: int, world: int) -> list[Tensor]:
-        """Return the parts of the newest frames of a row, scaled; (frames, *shape) each."""
+    def obs(self, turn: int, world: int) -> list[Tensor]:
+        """Return the parts of a row's observation, scaled; (frames, *shape) each."""
         if (turn, world) not in self._inputs:
             frames, rows = self.agent.settings.frames, self.worlds[world]
-            found = []
+            parts = []
             for name, part in self.agent.spec.parts.items():
                 stack = np.zeros((frames, *part.shape))
                 for back in range(min(frames, rows[turn].age + 1)):
                     stack[frames - 1 - back] = rows[turn - back].seen[name]
-                found.append(torch.tensor(stack * part.scale))
-            self._inputs[turn, world] = found
+                parts.append(torch.tensor(stack * part.scale))
+            self._inputs[turn, world] = parts
         return self._inputs[turn, world]
 
     def legal(self, turn: int, world: int) -> list[int]:
-        """Return the actions to choose from; all of them where a game says none."""
-        everything = list(range(self.agent.spec.num_actions))
+        """Return the legal actions; all of them where a game says none."""
+        actions = list(range(self.agent.spec.num_actions))
         if not self.agent.spec.masked:
-            return everything
+            return actions
         mask = self.worlds[world][turn].legal
-        return [action for action in everything if mask[action]] or everything
+        return [action for action in actions if mask[action]] or actions
 
     def hidden(self, turn: int, world: int) -> Tensor:
-        """Return what the agent carried into a row."""
+        """Return the hidden state before a row."""
         return torch.tensor(self.worlds[world][turn].hidden, dtype=torch.float64)
