@@ -138,7 +138,7 @@ class PpoLearner(Learner):
     ) -> list[Metrics]:
         """Make passes × minibatches updates from the steps that closed since `first`."""
         for spread, reader in zip(self.group.spreads, readers, strict=True):
-            spread.take_in(reader, first)
+            spread.update(reader, first)
         steps = [np.sort(reader.closed_since(first)) for reader in readers]
         log = RoundLog(len(readers))
         ready = np.array([len(found) > 0 for found in steps]) & self.group.going

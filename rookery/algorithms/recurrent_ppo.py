@@ -138,7 +138,7 @@ class RecurrentPpoLearner(PpoLearner):
             for reader, found in zip(readers, steps, strict=True)
         ]
         chain = Chain.side_by_side(chains)
-        sequences = chain.places.shape[1]
+        sequences = chain.indices.shape[1]
         size = -(-sequences // settings.ppo.minibatches)
         for one in range(settings.ppo.passes):
             drawn = self.stream.bits((self.agent_numbers, number, one), 0, sequences)
@@ -157,7 +157,7 @@ class RecurrentPpoLearner(PpoLearner):
 def _minibatch(experience: Experience, chain: Chain, chosen: Array) -> SequenceMinibatch:
     """Return some sequences, (agents, n) by number; those below 0 weigh nothing."""
     index = np.arange(len(chosen))[:, None]
-    places = chain.places[index, chosen]
+    places = chain.indices[index, chosen]
     spare = (places < 0) | (chosen < 0)[:, :, None]
     part = experience.part(
         np.where(spare, 0, places).reshape(len(chosen), -1), spare.reshape(len(chosen), -1)

@@ -159,7 +159,7 @@ class TabularLearner(Learner):
     ) -> list[Metrics]:
         """Make the updates of a round; NaN anywhere stops the agent where it was."""
         (reader,) = readers
-        self._spread.take_in(reader, first)
+        self._spread.update(reader, first)
         settings = self._agent.settings
         enough = len(reader.usable) >= max(settings.replay.warmup, settings.batch_size)
         updates = settings.updates_per_round if enough else 0
@@ -174,7 +174,7 @@ class TabularLearner(Learner):
         table = QTable(self._agent, self._table.lines)
         places = (self._agent.number, number, np.arange(updates))
         drawn = self._stream.uniform(places, 0, self._agent.settings.batch_size)
-        batch = reader.batch(reader.draw(drawn.ravel()))
+        batch = reader.batch(reader.sample(drawn.ravel()))
         errors, values = self._learn_steps(table, batch)
         if not np.isfinite(errors).all():
             self._counters[STOPPED] = 1

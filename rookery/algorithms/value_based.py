@@ -153,7 +153,7 @@ class ValueBasedLearner(Learner):
     ) -> list[Metrics]:
         """Make the updates of a round; rows from turn `first` on are new."""
         for i, reader in enumerate(readers):
-            self.group.spreads[i].take_in(reader, first)
+            self.group.spreads[i].update(reader, first)
             if self._prioritised:
                 self._take_in_priorities(i, reader, first)
         updates = np.array([self._updates(i, reader) for i, reader in enumerate(readers)])
@@ -186,7 +186,7 @@ class ValueBasedLearner(Learner):
             batches: list[Batch | None] = [None] * len(readers)
             for i in np.flatnonzero(ready & self.group.going).tolist():
                 numbers = draws[:, i, : self.batch_size].ravel()
-                batches[i] = self.read(i, readers[i], readers[i].draw(numbers))
+                batches[i] = self.read(i, readers[i], readers[i].sample(numbers))
             given = self.lay_out(batches, len(passes))
         return Supply(passes.start, draws, given)
 
@@ -204,7 +204,7 @@ class ValueBasedLearner(Learner):
         if kept is None:
             kept = self._priorities[i] = Priorities(self.agents[i].settings.replay, reader)
             kept.load(*self._leaves[i])
-        kept.take_in(reader.closed_since(first))
+        kept.advance(reader.closed_since(first))
 
     def _updates(self, i: int, reader: ReplayReader) -> int:
         """Return how many updates an agent makes: none before it has seen enough."""
@@ -249,7 +249,7 @@ class ValueBasedLearner(Learner):
         importance = np.ones((len(readers), self.batch_size), np.float32)
         for i in np.flatnonzero(active).tolist():
             kept = self._kept(i)
-            chosen[i], importance[i] = kept.draw(draws[i, : self.batch_size])
+            chosen[i], importance[i] = kept.sample(draws[i, : self.batch_size])
             batches[i] = self.read(i, readers[i], chosen[i])
         (given,) = self.lay_out(batches, 1)
         weights = torch.from_numpy(importance)

@@ -1,1 +1,1 @@
-"""Who waits for whom: docs/protocol.md, as code."""
+"""What processes share, and who waits for whom: docs/protocol.md, as code."""

@@ -228,7 +228,7 @@ class CustomLearner(Learner):
     ) -> list[Metrics]:
         """Make the updates of a round; NaN anywhere stops the agent where it was."""
         (reader,) = readers
-        self._spread.take_in(reader, first)
+        self._spread.update(reader, first)
         settings = self._agent.settings
         enough = len(reader.usable) >= max(settings.replay.warmup, settings.batch_size)
         metrics: Metrics = {"updates": 0, "usable_steps": len(reader.usable)}
@@ -262,7 +262,7 @@ class CustomLearner(Learner):
     def _batch(self, reader: ReplayReader, place: tuple[int, int, int]) -> Batch:
         size, factor = self._agent.settings.batch_size, np.float32(self._spread.factor)
         numbers = self._stream.uniform(place, BATCH_DRAW, size)[0]
-        batch = reader.batch(reader.draw(numbers))
+        batch = reader.batch(reader.sample(numbers))
         return replace(batch, returns=batch.returns * factor)
 
     # By name.
