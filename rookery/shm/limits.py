@@ -32,13 +32,13 @@ def cgroup_bytes_left(process: Path = PROCESS, root: Path = Path("/")) -> int | 
     except OSError:
         return None
     bytes_left = []
-    for folder, files in _groups(*texts):
+    for folder, files in memory_groups(*texts):
         with suppress(OSError, ValueError):  # no such file, or 'max'
             bytes_left.append(_bytes_left(root / folder.relative_to("/"), files))
     return min(bytes_left, default=None)
 
 
-def _groups(cgroup: str, mountinfo: str) -> Iterator[tuple[PurePosixPath, Files]]:
+def memory_groups(cgroup: str, mountinfo: str) -> Iterator[tuple[PurePosixPath, Files]]:
     """Return the folders of a process's groups, innermost first, and their files.
 
     Args:

@@ -125,7 +125,7 @@ class Life:
         """
         for _ in range(self.turns):
             self._live_turn(unhappy, out, tamper, closing_legal)
-        self.reader.take_in(self.turn)
+        self.reader.advance(self.turn)
 
     @property
     def first(self) -> int:

@@ -297,7 +297,7 @@ def test_masks_of_the_row_a_step_closes_at_reach_the_target():
 
     reader = crew.lives[0].reader
     drawn = Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0]
-    steps = reader.draw(drawn)
+    steps = reader.sample(drawn)
     worlds = steps % reader.worlds
     expected = reader.at("legal", reader.closes(steps), worlds)
     assert np.array_equal(crew.learner.columns.next_legal[0].numpy(), expected)
@@ -408,7 +408,7 @@ def test_standardised_rewards_are_divided_by_their_spread():
     crew.train()
 
     reader = crew.lives[0].reader
-    steps = reader.draw(Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0])
+    steps = reader.sample(Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0])
     spread = reader.rewards_since(0).astype(np.float64).std()
     expected = reader.batch(steps).returns / spread
     assert np.allclose(crew.learner.columns.returns[0].numpy(), expected, rtol=1e-5)
@@ -435,7 +435,7 @@ def moment_of(agents, worlds, luck=0, exploration=0.0, legal=None):
         life = Life(agent, luck, worlds=worlds)
         life.live()
         turns = np.full(worlds, life.turn - 1)
-        moments.append(life.reader.look(turns, np.arange(worlds)))
+        moments.append(life.reader.observations(turns, np.arange(worlds)))
     draws = np.random.default_rng(luck).random((len(agents), worlds, 2))
     return PolicyInput(
         moments,

@@ -330,7 +330,7 @@ def policy_of(agents):
 def moment_of(agent, worlds, exploration=1.0, legal=None, luck=0):
     life = Life(agent, luck, worlds=worlds)
     life.live()
-    seen = life.reader.look(np.full(worlds, life.turn - 1), np.arange(worlds))
+    seen = life.reader.observations(np.full(worlds, life.turn - 1), np.arange(worlds))
     draws = np.random.default_rng(luck).random((1, worlds, 2))
     return PolicyInput([seen], [legal], draws, np.array([exploration]))
 

@@ -55,7 +55,7 @@ def hand_reader(agent):
         over = np.array([turn == 2])
         writer.write_outcome(turn, np.array([rewards[turn]]), over, ~np.ones(1, bool))
     reader = ReplayReader("0", rows, capacity=5, frames=1, n_step=1, discount=0.5)
-    reader.take_in(5)
+    reader.advance(5)
     return reader
 
 
@@ -124,7 +124,7 @@ class Plain:
 
     def carry(self, reader, turn, world, hidden, activation):
         """Return what is carried on from a row."""
-        seen = reader.look(np.array([turn]), np.array([world]))
+        seen = reader.observations(np.array([turn]), np.array([world]))
         parts = self._agent.spec.parts
         flat = [seen[n].reshape(-1) * parts[n].scale for n in parts]
         inputs = torch.from_numpy(np.concatenate(flat).astype(np.float32))

@@ -25,7 +25,7 @@ def compare_returns(case: int) -> None:
         spread = RewardSpread(agent.settings.reward)
         for number in range(ROUNDS):
             life.live()
-            spread.take_in(life.reader, number * TURNS)
+            spread.update(life.reader, number * TURNS)
             compare_steps(life, n, first=number * TURNS)
             agree("factor of rewards", spread.factor, factor_of(life))
 

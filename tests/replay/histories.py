@@ -211,7 +211,7 @@ class Replay:
             shape_rewards=self.shape_rewards,
         )
         if boundary is not None:
-            reader.take_in(boundary)
+            reader.advance(boundary)
         return reader
 
     def step(self, turn: int, world: int, boundary: int) -> Step | None:

@@ -60,7 +60,7 @@ def test_usable_steps_at_a_border_are_those_that_close_before_it(
 
     for boundary in data.draw(boundaries(replay.turns)):
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
         assert sorted(reader.usable) == replay.usable(boundary)
 
 
@@ -94,7 +94,7 @@ def test_rows_in_which_the_agent_is_out_are_never_usable():
 def test_a_replay_of_nothing_has_no_usable_steps():
     reader = Replay(endless(1)).reader()
 
-    assert reader.take_in(0).tolist() == []
+    assert reader.advance(0).tolist() == []
     assert reader.usable.tolist() == []
 
 
@@ -103,9 +103,9 @@ def test_taking_in_returns_the_steps_that_closed_since():
     replay.write(12)
     reader = replay.reader()
 
-    assert reader.take_in(5).tolist() == [0, 1]
-    assert reader.take_in(5).tolist() == []
-    assert reader.take_in(9).tolist() == [2, 3, 4, 5]
+    assert reader.advance(5).tolist() == [0, 1]
+    assert reader.advance(5).tolist() == []
+    assert reader.advance(9).tolist() == [2, 3, 4, 5]
 
 
 def test_taking_in_gives_a_sign_of_life_for_every_row():
@@ -124,7 +124,7 @@ def test_a_step_that_stays_open_over_several_borders_closes_in_the_end():
     replay.write(15)
     reader = replay.reader()
 
-    closed = [reader.take_in(boundary).tolist() for boundary in (5, 10, 14, 15)]
+    closed = [reader.advance(boundary).tolist() for boundary in (5, 10, 14, 15)]
 
     assert closed == [[], [], [], [0]]
     assert reader.batch(reader.usable).returns[0] == pytest.approx(2 - 0.5**13)
@@ -149,7 +149,7 @@ def test_the_window_drops_the_oldest():
 
     for boundary in (5, 10, 15, 30):
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
         windows[boundary] = opened(reader)
 
     assert windows[5] == [0, 1, 2, 3]
@@ -174,7 +174,7 @@ def test_an_open_step_that_leaves_the_window_is_forgotten():
     reader = replay.reader()
     for boundary in (5, 10, 15):
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
 
     assert reader.usable.tolist() == []
 
@@ -209,7 +209,7 @@ def test_a_round_being_written_touches_nothing_the_learner_has(
 
     for boundary in range(0, last, turns):
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
         before = everything(reader)
         replay.write(boundary + turns)
         assert_same(everything(reader), before)
@@ -226,7 +226,7 @@ def test_the_newest_rounds_rewards_outlast_the_next_round_however_small_the_capa
 
     for boundary in range(turns, last, turns):
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
         replay.write(boundary + turns)
         found = reader.rewards_since(boundary - turns)
         wanted = [
@@ -293,7 +293,7 @@ def test_batches_are_those_of_plain_lists(worlds, capacity, frames, n_step):
 
     for boundary in [*range(0, replay.turns, 5), replay.turns]:
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
     batch = reader.batch(reader.usable)
 
     for i, step in enumerate(reader.usable.tolist()):
@@ -345,7 +345,7 @@ def test_every_usable_step_is_drawn_by_its_share_of_numbers():
 
     numbers = (np.arange(3 * count) + 0.5) / (3 * count)
 
-    drawn, times = np.unique(reader.draw(numbers), return_counts=True)
+    drawn, times = np.unique(reader.sample(numbers), return_counts=True)
     assert drawn.tolist() == sorted(reader.usable)
     assert set(times) == {3}
 
@@ -358,7 +358,7 @@ def test_only_usable_steps_are_drawn(worlds, bits):
     reader = replay.reader(replay.turns)
 
     if len(reader.usable):
-        drawn = reader.draw(np.array(bits) * 2.0**-32)
+        drawn = reader.sample(np.array(bits) * 2.0**-32)
         assert set(drawn.tolist()) <= set(reader.usable.tolist())
 
 
@@ -367,7 +367,7 @@ def test_the_smallest_and_the_largest_number_draw_the_first_and_the_last_step():
     replay.write(10)
     reader = replay.reader(10)
 
-    drawn = reader.draw(np.array([0.0, 1 - 2.0**-32]))
+    drawn = reader.sample(np.array([0.0, 1 - 2.0**-32]))
 
     assert drawn.tolist() == [0, 8]
 
@@ -387,7 +387,7 @@ def test_a_damaged_row_is_not_learned_from(turn, place, bit):
     record[place % len(record)] ^= 1 << bit
 
     with pytest.raises(DamagedRow) as damaged:
-        reader.take_in(10)
+        reader.advance(10)
     assert str(damaged.value) == (
         f"row {turn} of agent 'magpie' is damaged: what lies in shared memory is not what "
         "was written; start the run again."
@@ -416,10 +416,10 @@ def test_a_damaged_row_is_found_again_the_next_time():
     reader = replay.reader(3)
     replay.rows.columns["reward"][4] += 1
     with pytest.raises(DamagedRow):
-        reader.take_in(10)
+        reader.advance(10)
 
     with pytest.raises(DamagedRow, match="row 4 "):
-        reader.take_in(10)
+        reader.advance(10)
 
     assert reader.boundary == 3
 

@@ -59,7 +59,7 @@ def taken_in(replay, boundaries, exponent=0.6):
     tree = Priorities(ReplayConfig(exponent=exponent), reader)
     for boundary in boundaries:
         replay.write(boundary)
-        tree.take_in(reader.take_in(boundary))
+        tree.take_in(reader.advance(boundary))
     return reader, tree
 
 
@@ -103,7 +103,7 @@ def test_an_inner_node_is_the_sum_of_its_children_through_any_rounds(
 
     for boundary in range(0, replay.turns, 5):
         replay.write(boundary)
-        tree.take_in(reader.take_in(boundary))
+        tree.take_in(reader.advance(boundary))
         if len(reader.usable):
             some = data.draw(st.lists(st.sampled_from(reader.usable.tolist()), min_size=1))
             tree.update(np.array(some), np.arange(len(some)))
@@ -138,7 +138,7 @@ def test_a_tree_after_loading_draws_the_same_and_goes_on_the_same():
     for one, another in zip(tree.draw(numbers), other.draw(numbers), strict=True):
         np.testing.assert_array_equal(one, another)
     replay.write(25)
-    tree.take_in(reader.take_in(25))
+    tree.take_in(reader.advance(25))
     other.take_in(fresh.take_in(25))
     np.testing.assert_array_equal(tree._tree, other._tree)
 
@@ -249,7 +249,7 @@ def test_without_differences_draws_are_those_of_a_uniform_replay():
 
     steps, weights = tree.draw(numbers)
 
-    assert steps.tolist() == reader.draw(numbers).tolist()
+    assert steps.tolist() == reader.sample(numbers).tolist()
     assert weights.tolist() == [1.0] * 390
 
 
@@ -305,7 +305,7 @@ def test_new_steps_get_the_largest_weight_so_far():
     tree.update(np.array([3]), np.array([0.25]))  # the largest stays what it was
 
     replay.write(20)
-    tree.take_in(reader.take_in(20))
+    tree.take_in(reader.advance(20))
 
     weights, _ = weights_by_step(reader, tree)
     assert weights[3] == pytest.approx(0.25 + SMALLEST)
@@ -328,7 +328,7 @@ def test_only_usable_steps_weigh_anything_at_every_border(worlds, capacity, n_st
 
     for boundary in [*range(0, replay.turns, 5), replay.turns]:
         replay.write(boundary)
-        tree.take_in(reader.take_in(boundary))
+        tree.take_in(reader.advance(boundary))
         weights, others = weights_by_step(reader, tree)
         assert list(sorted(weights)) == replay.usable(boundary)
         assert all(weight > 0 for weight in weights.values())
@@ -341,7 +341,7 @@ def test_what_leaves_the_window_weighs_nothing():
     tree.update(np.array([0, 3]), np.array([5.0, 5.0]))
 
     replay.write(10)
-    tree.take_in(reader.take_in(10))
+    tree.take_in(reader.advance(10))
 
     weights, others = weights_by_step(reader, tree)
     assert min(weights) == 2
@@ -355,7 +355,7 @@ def test_weights_stay_with_their_steps_around_the_ring():
     tree.update(np.array([90]), np.array([3.0]))
 
     replay.write(100)
-    tree.take_in(reader.take_in(100))
+    tree.take_in(reader.advance(100))
     steps, _ = tree.draw(np.linspace(0, ONE_BELOW_ONE, 500))
 
     weights, _ = weights_by_step(reader, tree)

@@ -23,7 +23,7 @@ def spread_of(replay, boundaries, **chosen):
     first = 0
     for boundary in boundaries:
         replay.write(boundary)
-        reader.take_in(boundary)
+        reader.advance(boundary)
         spread.take_in(reader, first)
         first = boundary
     return spread

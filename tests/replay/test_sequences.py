@@ -46,7 +46,7 @@ def test_a_sequence_is_the_rows_that_count_from_its_step_on(life):
         turn, world = divmod(step, WORLDS)
         turns = np.array(followers(reader, turn, world))
         worlds = np.full(len(turns), world)
-        seen = reader.look(turns, worlds)
+        seen = reader.observations(turns, worlds)
         for name, part in seen.items():
             np.testing.assert_array_equal(found.seen[name][i, : len(turns)], part)
         actions = reader.at("action", turns, worlds)
@@ -114,7 +114,7 @@ def test_a_part_of_sequences_is_those_sequences(life):
 
 def test_without_rows_there_is_a_timeline_without_rows():
     life = Life(agent_of(), hidden=16)
-    life.reader.take_in(0)
+    life.reader.advance(0)
 
     assert len(Timeline(life.reader).turns) == 0
 
@@ -127,11 +127,11 @@ def test_a_rounds_steps_are_cut_into_sequences_world_by_world():
 
     chain = Chain.cut(reader, steps, life.turns, 5)
 
-    there = chain.places >= 0
-    assert np.sort(chain.places[there]).tolist() == list(range(len(steps)))
+    there = chain.indices >= 0
+    assert np.sort(chain.indices[there]).tolist() == list(range(len(steps)))
     by_world = {world: [] for world in range(WORLDS)}
     for sequence, row in zip(*np.nonzero(there), strict=True):
-        turn, world = divmod(int(steps[chain.places[sequence, row]]), WORLDS)
+        turn, world = divmod(int(steps[chain.indices[sequence, row]]), WORLDS)
         assert sequence // 3 == world
         before = by_world[world][-1] if by_world[world] else None
         began = first_turn(reader, turn, world)

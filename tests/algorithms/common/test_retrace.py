@@ -142,7 +142,7 @@ def test_dqns_targets_are_those_of_the_papers_recursion(double, decay):
         chooses = plain.weights if double else plain.target
         return int(plain.values(chooses, seen).argmax())
 
-    for turn, world in zip(*reader.opening(reader.draw(drawn)), strict=True):
+    for turn, world in zip(*reader.opening(reader.sample(drawn)), strict=True):
         walk = walked(life, int(turn), int(world))
         probabilities = [
             float(life.rows.columns["probability"][step.turn, world]) for step in walk
@@ -168,7 +168,7 @@ def test_iqns_targets_are_a_mixture_over_the_ends():
     fractions = numbers[: count * quantiles].view(count, quantiles)
     others = numbers[count * quantiles :].view(count, ENDS, quantiles)
     wrong = []
-    for i, step in enumerate(reader.draw(drawn[:count])):
+    for i, step in enumerate(reader.sample(drawn[:count])):
         turn, world = divmod(int(step), reader.worlds)
         walk, reached = walked(life, turn, world), 1.0
         found = plain.quantiles(plain.weights, walk[0].now, fractions[i])
