@@ -42,10 +42,10 @@ def planned() -> Arena:
 
 @pytest.fixture
 def arena() -> Iterator[Arena]:
-    made = planned()
-    made.allocate()
-    yield made
-    made.close()
+    arena = planned()
+    arena.allocate()
+    yield arena
+    arena.close()
 
 
 def descriptors() -> set[str]:
@@ -65,16 +65,16 @@ def test_the_size_is_known_before_anything_is_allocated():
 
 
 def test_what_is_allocated_is_what_was_planned(monkeypatch):
-    made = []
+    blocks = []
     create = Block.create
     monkeypatch.setattr(
-        Block, "create", lambda layout: made.append(create(layout)) or made[-1]
+        Block, "create", lambda layout: blocks.append(create(layout)) or blocks[-1]
     )
     arena = planned()
 
     arena.allocate()
 
-    assert sum(os.fstat(block.descriptor).st_size for block in made) == arena.bytes
+    assert sum(os.fstat(block.descriptor).st_size for block in blocks) == arena.bytes
     arena.close()
 
 
@@ -133,13 +133,13 @@ def test_a_run_leaves_no_name_and_no_descriptor_behind():
 
 
 def test_memory_refused_half_way_releases_what_was_allocated(monkeypatch):
-    create, made = Block.create, []
+    create, blocks = Block.create, []
 
     def refuse_the_third(layout):
-        if len(made) == 2:
+        if len(blocks) == 2:
             raise MemoryRefused("enough")
-        made.append(None)
-        return create(layout)
+        blocks.append(create(layout))
+        return blocks[-1]
 
     monkeypatch.setattr(Block, "create", refuse_the_third)
     before = descriptors()

@@ -32,9 +32,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(module.time, "perf_counter_ns", made)
-    return made
+    clock = Clock()
+    monkeypatch.setattr(module.time, "perf_counter_ns", clock)
+    return clock
 
 
 class Failed(Exception):
