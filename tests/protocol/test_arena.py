@@ -133,13 +133,13 @@ def test_a_run_leaves_no_name_and_no_descriptor_behind():
 
 
 def test_memory_refused_half_way_releases_what_was_allocated(monkeypatch):
-    create, blocks = Block.create, []
+    create, sizes = Block.create, []
 
     def refuse_the_third(layout):
-        if len(blocks) == 2:
+        if len(sizes) == 2:
             raise MemoryRefused("enough")
-        blocks.append(create(layout))
-        return blocks[-1]
+        sizes.append(layout.bytes)
+        return create(layout)
 
     monkeypatch.setattr(Block, "create", refuse_the_third)
     before = descriptors()
