@@ -149,7 +149,7 @@ def update_cost(rounds: Rounds, agents: int, sizes: Sizes) -> float:
 def settle(rounds: Rounds) -> None:
     """Wait until nobody works any more: processes go on to the round after the next."""
     schedule, last = rounds.training.schedule, rounds.next().number
-    while not schedule.wait_a_little(last + 1, PATIENCE):
+    while not schedule.wait_complete(last + 1, PATIENCE):
         pass
 
 

@@ -1,4 +1,4 @@
-"""Weights on their way from learners to the actor: stage 5 of the data path.
+"""Weights on their way from learners to the actor.
 
 In the deterministic schedules a round is played with exactly one version, read in place:
 its slot is not written before the round is over. In `async` the newest version is copied,

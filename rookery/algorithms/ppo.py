@@ -182,7 +182,7 @@ class PpoLearner(StackedLearner):
     ) -> list[Metrics]:
         """Make passes × minibatches updates from transitions closed since `first`."""
         for spread, reader in zip(self.group.spreads, readers, strict=True):
-            spread.take_in(reader, first)
+            spread.update(reader, first)
         transitions = [np.sort(reader.closed_since(first)) for reader in readers]
         log = RoundLog(len(readers))
         ready = np.array([len(each) > 0 for each in transitions]) & self.group.running

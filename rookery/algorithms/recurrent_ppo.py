@@ -125,7 +125,7 @@ class RecurrentPpoLearner(PpoLearner):
                 )
             ]
         )
-        sequences = chain.places.shape[1]
+        sequences = chain.indices.shape[1]
         spare = -sequences % settings.ppo.minibatches
         for k in range(settings.ppo.passes):
             draws = self.stream.bits((self.agent_numbers, number, k), 0, sequences)
@@ -144,7 +144,7 @@ class RecurrentPpoLearner(PpoLearner):
 def _minibatch(rollout: Rollout, chain: Chain, sequences: Array) -> SequenceMinibatch:
     """Return some sequences, (agents, n) by index; those below 0 get weight 0."""
     rows = np.arange(len(sequences))[:, None]
-    slots = chain.places[rows, sequences]
+    slots = chain.indices[rows, sequences]
     unused = (slots < 0) | (sequences < 0)[:, :, None]
     slots = np.where(unused, 0, slots)
     flat = (len(sequences), -1)

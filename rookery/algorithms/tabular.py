@@ -149,7 +149,7 @@ class TabularLearner(SingleAgentLearner):
         table = QTable(self.agent, self.weights)
         key = (self.agent.number, number, np.arange(updates))
         draws = self.stream.uniform(key, 0, self.agent.settings.batch_size)
-        batch = reader.batch(reader.draw(draws.ravel()))
+        batch = reader.batch(reader.sample(draws.ravel()))
         errors, values = self._learn_transitions(table, batch)
         if not np.isfinite(errors).all():
             return None

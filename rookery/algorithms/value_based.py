@@ -123,9 +123,9 @@ class ValueBasedLearner(StackedLearner):
     ) -> list[Metrics]:
         """Make the updates of a round; rows from turn `first` on are new."""
         for i, reader in enumerate(readers):
-            self.group.spreads[i].take_in(reader, first)
+            self.group.spreads[i].update(reader, first)
             if self._prioritised:
-                self._priorities_of(i, reader).take_in(reader.closed_since(first))
+                self._priorities_of(i, reader).advance(reader.closed_since(first))
         updates = np.array(
             [
                 updates_due(agent.settings, len(reader.usable))
@@ -173,7 +173,7 @@ class ValueBasedLearner(StackedLearner):
         batches: list[Batch | None] = [None] * len(readers)
         for i in np.flatnonzero(ready).tolist():
             numbers = np.concatenate([draws.batch[i] for draws in passes])
-            batches[i] = self.read(i, readers[i], readers[i].draw(numbers))
+            batches[i] = self.read(i, readers[i], readers[i].sample(numbers))
         return self.stack(batches, passes)
 
     def _sample_prioritised(
@@ -185,7 +185,7 @@ class ValueBasedLearner(StackedLearner):
         importance = np.ones((len(readers), self.batch_size), np.float32)
         for i in np.flatnonzero(active).tolist():
             priorities = self._priorities_of(i, readers[i])
-            transitions[i], importance[i] = priorities.draw(draws.batch[i])
+            transitions[i], importance[i] = priorities.sample(draws.batch[i])
             batches[i] = self.read(i, readers[i], transitions[i])
         (batch,) = self.stack(batches, [draws])
         batch.importance = torch.from_numpy(importance)

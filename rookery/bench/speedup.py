@@ -20,6 +20,7 @@ from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
 from rookery.games.registry import Entry
 from rookery.protocol.arena import ACTOR
+from rookery.shm.counters import time_of
 from rookery.shm.heartbeat import KINDS
 from rookery.training.process_pool import ProcessPool
 from rookery.training.training import Round, Training
@@ -222,7 +223,7 @@ def _times(rounds: Rounds) -> dict[str, dict[str, int]]:
     counters, pool = rounds.training.arena.counters, rounds.training.executor.now
     assert isinstance(pool, ProcessPool)
     return {
-        role: {kind: counters.load(f"{role} {kind}") for kind in KINDS}
+        role: {kind: counters.load(time_of(role, kind)) for kind in KINDS}
         | {"processor": processor_time(pid)}
         for role, pid in pool.supervisor.processes().items()
     }

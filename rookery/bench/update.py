@@ -197,7 +197,7 @@ class Stacked:
         pairs = zip(agents, lived.rows, strict=True)
         self._readers = [reader_of(agent, rows, lived.turns) for agent, rows in pairs]
         for reader in self._readers:
-            reader.take_in(lived.turns)
+            reader.advance(lived.turns)
         self._learner, self._round = IQN.learner(agents, 0), 0
         self._learner.load([self._learner.initial(agent) for agent in agents])
         self.learn()

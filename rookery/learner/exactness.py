@@ -101,7 +101,7 @@ class _Life:
         for turn in range(BEFORE + turns):
             self._live(turn, agent.hidden)
         self.reader: ReplayReader = reader_of(agent, rows, turns)
-        self.reader.take_in(BEFORE + turns)
+        self.reader.advance(BEFORE + turns)
 
     def _live(self, turn: int, hidden: int) -> None:
         spec, random, worlds = self.agent.spec, self._random, len(self._worlds)
@@ -170,7 +170,7 @@ def _acted(
 
     stream, explored = Stream(seed, Purpose.ACTOR), agents[0].learner.exploration
     moment = PolicyInput(
-        [reader.look(turns, worlds) for reader in readers],
+        [reader.observations(turns, worlds) for reader in readers],
         column("legal") or [None] * len(agents),
         np.stack([stream.uniform((worlds, agent.number), 0, 2) for agent in agents]),
         np.array([explored(agent.settings, 0) / 2 for agent in agents]),

@@ -103,7 +103,7 @@ class _Group:
         started = time.perf_counter()
         first = self._readers[0].boundary or max(0, boundary - self._turns)
         for reader in self._readers:
-            reader.take_in(boundary, self.beat)
+            reader.advance(boundary, self.beat)
         found = self.learner.learn(self._readers, number, first)
         self._check_untouched()
         seconds = (time.perf_counter() - started) / len(self._agents)

@@ -1,1 +1,1 @@
-"""Who waits for whom: docs/protocol.md, as code."""
+"""What processes share and what they wait for: docs/protocol.md, as code."""

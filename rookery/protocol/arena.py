@@ -1,8 +1,4 @@
-"""All shared memory of a run: rows, states and reports, snapshots and words.
-
-Planned first, so that its size is known before anything is allocated. Main allocates it
-before any other process starts; the others get the descriptors of the same blocks.
-"""
+"""The arena: all shared memory of a run (rows, states, snapshots, reports, counters)."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from typing import Any
 
 from rookery.replay.rows import Rows
 from rookery.shm.block import Block, BlockLayout, check_available
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, beat_of, time_of, version_of
 from rookery.shm.heartbeat import KINDS
 from rookery.shm.reports import Reports
 from rookery.shm.versions import Shapes, VersionedState
@@ -24,15 +20,13 @@ COMMIT = "commit"
 GATE = "gate"
 SNAPSHOT = "snapshot"
 HANDED = "handed"
-"""The newest generation of processes that main has let begin."""
+"""The newest generation of processes that can begin."""
 MATCHES = "matches"
-"""The newest evaluation or recording that the actor has finished, + 1."""
+"""How many boundaries' evaluations, recordings and probes the actor has finished."""
 ACTOR = "actor"
-STATUS = ("beat", *KINDS)
-"""What every process says of itself: signs of life, and nanoseconds by kind."""
 REPORT_BYTES = 4096
-LONGEST = 255
-"""Bytes in the name of a file, on every usual disk."""
+LONGEST_NAME = 255
+"""Bytes in a file name, on all common file systems."""
 
 
 def worker_name(number: int) -> str:
@@ -41,27 +35,33 @@ def worker_name(number: int) -> str:
 
 
 def first_row(agent: str) -> str:
-    """Return the word that says from which turn on there are rows of an agent.
+    """Return the name of the counter of the first turn that an agent has rows of.
 
-    Not 0 after a resume without replays; below it for one that brought its replay along.
+    Above 0 after a resume without replays; below 0 if the agent came with rows of another
+    run.
     """
     return f"first {agent}"
 
 
 @dataclass(frozen=True)
 class AgentMemory:
-    """What one agent needs."""
+    """The memory that one agent needs."""
 
     spec: AgentSpec
     slots: int
     state: Shapes | None
     """None if it has no state: a scripted agent."""
     hidden: int = 0
-    """How many numbers it carries from turn to turn."""
+    """Size of the hidden state of a recurrent agent."""
 
 
 class Arena:
-    """The blocks of a run."""
+    """The blocks of a run, and typed access to what is in them.
+
+    The one rule: everything is planned before anything is allocated, and allocated by main
+    before any other process starts. The others attach to the same blocks, a worker only to
+    those of its own agents.
+    """
 
     def __init__(self, layouts: Mapping[str, BlockLayout]) -> None:
         self._layouts = layouts
@@ -76,21 +76,21 @@ class Arena:
         reports: int = 2,
         report_bytes: int = REPORT_BYTES,
     ) -> Arena:
-        """Return everything that a run needs, planned and not yet allocated.
+        """Return an arena with all that a run needs, not yet allocated.
 
         Args:
-            worlds: of the game.
-            agents: what each agent needs.
+            worlds: number of worlds.
+            agents: the memory that each agent needs.
             snapshot: the arrays of the actor's snapshot.
             reports: how many rounds of reports are kept.
-            report_bytes: how long the actor's may be.
+            report_bytes: the longest report of the actor.
         """
         layouts: dict[str, BlockLayout] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
         roles = [ACTOR]
-        # Matches of the boundary before, at the end also those of the last one, and those
-        # that are being written: who goes on after a kill reads all but these.
-        told = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
+        # Two more for matches: those of the last boundary, which come after its round, and
+        # those being written. A run that is resumed after a kill reads all but the latter.
+        sizes = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
         for agent in agents:
             names.append(first_row(agent.spec.id))
             layouts[f"rows {agent.spec.id}"] = Rows.layout(
@@ -98,51 +98,56 @@ class Arena:
             )
             if agent.state is not None:
                 layouts[f"state {agent.spec.id}"] = VersionedState.layout(agent.state)
-                told[f"learner {agent.spec.id}"] = (reports, REPORT_BYTES)
-                names.append(f"version {agent.spec.id}")
+                sizes[f"learner {agent.spec.id}"] = (reports, REPORT_BYTES)
+                names.append(version_of(agent.spec.id))
                 roles.append(worker_name(len(roles) - 1))
-        names += [f"{role} {what}" for role in roles for what in STATUS]
+        for role in roles:
+            names += [beat_of(role), *(time_of(role, kind) for kind in KINDS)]
         layouts["snapshot"] = VersionedState.layout(snapshot)
-        layouts["reports"] = Reports.layout(told)
+        layouts["reports"] = Reports.layout(sizes)
         layouts["words"] = Counters.layout(names)
         return cls(layouts)
 
     @property
     def bytes(self) -> int:
-        """How much memory all blocks take."""
+        """The size of all blocks together."""
         return sum(layout.bytes for layout in self._layouts.values())
 
     def sizes(self) -> dict[str, int]:
-        """Return how many bytes go to rows, to states, and to the rest."""
-        found = {"replays": 0, "states": 0, "the rest": 0}
+        """Return the bytes of all replays, of all states, and of the rest."""
+        sizes = {"replays": 0, "states": 0, "the rest": 0}
         kinds = {"rows": "replays", "state": "states"}
         for name, layout in self._layouts.items():
-            found[kinds.get(name.split()[0], "the rest")] += layout.bytes
-        return found
+            sizes[kinds.get(name.split()[0], "the rest")] += layout.bytes
+        return sizes
 
     @property
     def largest_replay(self) -> int:
-        """How many bytes the rows of the agent with the most take."""
+        """The bytes of the largest replay."""
         return max(
             layout.bytes for name, layout in self._layouts.items() if name[:4] == "rows"
         )
 
     def allocate(self, folder: Path | None = None) -> None:
-        """Get the memory, all of it or none: anonymous, or as files in a folder."""
+        """Allocate all blocks or none: anonymous, or as files in a folder."""
         if folder is None:
             check_available(self.bytes)
             self._open(lambda name, layout: Block.create(layout))
         else:
-            self._open(lambda name, layout: Block.create_file(layout, folder / _file(name)))
+            self._open(
+                lambda name, layout: Block.create_file(layout, folder / _file_name(name))
+            )
 
     def reopen(self, folder: Path) -> None:
-        """Open the files of a run that has ended, however it did."""
-        self._open(lambda name, layout: Block.open_file(layout, folder / _file(name)))
+        """Open the blocks of a run that has ended, however it ended, from its files."""
+        self._open(lambda name, layout: Block.open_file(layout, folder / _file_name(name)))
 
     def describe(self, agents: Collection[str] | None = None) -> dict[str, Any]:
         """Return what another process needs to attach: descriptors and layouts.
 
-        A worker is given rows and states of its own agents and of nobody else.
+        Args:
+            agents: the agents of a worker, which gets the rows and states of these only;
+                None for the actor, which gets everything.
         """
         return {
             name: {"descriptor": block.descriptor, "layout": block.layout.to_json()}
@@ -152,9 +157,12 @@ class Arena:
 
     @classmethod
     def attach(cls, described: Mapping[str, Any]) -> Arena:
-        """Return the arena that another process has described."""
+        """Return the arena that main has described."""
         arena = cls(
-            {name: BlockLayout.from_json(one["layout"]) for name, one in described.items()}
+            {
+                name: BlockLayout.from_json(block["layout"])
+                for name, block in described.items()
+            }
         )
         arena._open(lambda name, layout: Block(layout, described[name]["descriptor"]))
         return arena
@@ -175,11 +183,11 @@ class Arena:
     def states(self, agent: str) -> VersionedState:
         """Return the versions of one agent's state."""
         return VersionedState(
-            self._blocks[f"state {agent}"], self.counters, f"version {agent}"
+            self._blocks[f"state {agent}"], self.counters, version_of(agent)
         )
 
     def reports(self, agent: str) -> Reports:
-        """Return what the learner of one agent says of its rounds."""
+        """Return the reports of one agent's learner."""
         return Reports(self._blocks["reports"], f"learner {agent}")
 
     def snapshots(self) -> VersionedState:
@@ -187,15 +195,15 @@ class Arena:
         return VersionedState(self._blocks["snapshot"], self.counters, SNAPSHOT)
 
     def actor_reports(self) -> Reports:
-        """Return what the actor says of its rounds."""
+        """Return the actor's reports of rounds."""
         return Reports(self._blocks["reports"], "actor")
 
     def match_reports(self) -> Reports:
-        """Return what the actor says of evaluations, counted one by one."""
+        """Return the actor's reports of evaluations, recordings and probes."""
         return Reports(self._blocks["reports"], "matches")
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         for block in self._blocks.values():
             block.close()
 
@@ -205,12 +213,12 @@ def _belongs(name: str, agents: Collection[str]) -> bool:
     return agent in agents if kind in ("rows", "state") else kind != "snapshot"
 
 
-def _file(name: str) -> str:
-    """Return a file's name for a block; an agent may be called anything."""
+def _file_name(name: str) -> str:
+    """Return the file name of a block, for agent ids with any characters."""
     kind, _, agent = name.partition(" ")
     if not agent:
         return kind
-    plain = f"{kind}-{agent.encode().hex()}"
-    if len(plain) <= LONGEST:
-        return plain
+    file_name = f"{kind}-{agent.encode().hex()}"
+    if len(file_name) <= LONGEST_NAME:
+        return file_name
     return f"{kind}-sha256-{sha256(agent.encode()).hexdigest()}"

@@ -1,7 +1,7 @@
-"""What a process of a run is told: plain data, and nothing else.
+"""What a process of a run is started with: plain data, and nothing else.
 
-Games, networks and players are built from it in the process that uses them. Files of the
-user's own are named by path, with the SHA-256 they had when the run started.
+Games, networks and players are built from it in the process that uses them. Users' files
+are named by path, with the SHA-256 they had when the run started.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from rookery.config.base import Settings
+from rookery.config.messages import toml_value
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
 from rookery.plugins import foreign_name, is_file
 from rookery.specs import AgentSpec, Part
+
+AS_TOML = "\udc00"
+"""The key of a value that JSON lacks, such as a date; no setting has it in its name."""
+COPIED = ("groups", "folder", "hosted", "role", "generation", "timed", "sums")
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class ProcessSpec:
     config: Config
     agents: Sequence[AgentSpec]
     groups: Sequence[Sequence[int]]
-    """Agent numbers that are one computation, wherever they are hosted."""
+    """Numbers of the agents that are computed together, whatever process hosts them."""
     folder: str
     hosted: Sequence[int] = ()
     """The agents whose learners this process hosts."""
@@ -39,15 +44,15 @@ class ProcessSpec:
     generation: int = 1
     """Which hand-over from main it belongs to."""
     timed: bool = False
-    """Whether to count what protocol calls cost, which costs something itself."""
+    """Whether to measure the time of protocol calls, which itself takes time."""
     sums: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of users' files when the run started, by path."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         return {
-            "config": to_toml(self.config),
-            "agents": [_spec_json(spec) for spec in self.agents],
+            "config": config_to_json(self.config),
+            "agents": [_spec_to_json(spec) for spec in self.agents],
             "groups": [list(group) for group in self.groups],
             "folder": self.folder,
             "hosted": list(self.hosted),
@@ -61,64 +66,63 @@ class ProcessSpec:
     def from_json(
         cls, data: Mapping[str, Any], settings: type[Settings] | None = None
     ) -> ProcessSpec:
-        """Return the brief that `to_json` described.
+        """Return the process spec that `to_json` described.
 
         Args:
             data: plain data.
-            settings: what the game declares; None leaves the game's settings out, for a
-                process that knows no games.
+            settings: the settings that the game declares; None leaves the game's settings
+                out, for a process that knows no games.
+
+        Raises:
+            ConfigError: if a user's file has changed since the run started.
         """
         check_sums(data["sums"])
-        tree = tomllib.loads(data["config"])
+        tree = _from_json(data["config"])
         if settings is None:
             tree["game"] = {"name": tree["game"]["name"]}
         config = resolve(tree, settings or Settings)
-        agents = [_spec(one) for one in data["agents"]]
+        agents = [_spec_from_json(spec) for spec in data["agents"]]
         return cls(config, agents, **{key: data[key] for key in COPIED})
 
 
-COPIED = ("groups", "folder", "hosted", "role", "generation", "timed", "sums")
-
-
 def game_name(data: Mapping[str, Any]) -> str:
-    """Return the game that a brief's plain data names."""
-    return str(tomllib.loads(data["config"])["game"]["name"])
+    """Return the name of the game in a process spec's plain data."""
+    return str(data["config"]["game"]["name"])
 
 
 def file_sums(config: Config) -> dict[str, str]:
-    """Return the SHA-256 of every file of the user's own that a run names, by path."""
+    """Return the SHA-256 of every user's file that a run names, by absolute path."""
     probe = [config.probe.code] if config.probe.code else []
     paths = sorted(map(Path, _files([*code_of(config), *probe])))
     return {str(path.resolve()): _sum(path) for path in paths}
 
 
 def sums_as_named(config: Config) -> dict[str, str]:
-    """Return the SHA-256 of every file that a run is computed with, as it is named."""
+    """Return the SHA-256 of every file that a run is computed with, by path as named."""
     return {name: _sum(Path(name)) for name in sorted(_files(code_of(config)))}
 
 
 def code_of(config: Config) -> list[str]:
-    """Return what names a game or an algorithm, and so decides what is computed."""
+    """Return the names of the game and the algorithms, which decide what is computed."""
     algorithms = [agent.algorithm for agent in config.agents.values()]
     return [foreign_name(config.game.name)[1], config.algorithm, *algorithms]
 
 
-def _files(named: Sequence[str]) -> set[str]:
-    sources = {name.rpartition(":")[0] or name for name in named}
+def _files(names: Sequence[str]) -> set[str]:
+    sources = {name.rpartition(":")[0] or name for name in names}
     return {source for source in sources if is_file(source) and Path(source).is_file()}
 
 
 def check_sums(sums: Mapping[str, str]) -> None:
-    """Refuse files that are not what they were when the run started.
+    """Check that files are what they were when the run started.
 
     Raises:
-        ConfigError: naming the file.
+        ConfigError: naming the file that is not.
     """
-    for path, wanted in sums.items():
-        if not Path(path).is_file() or _sum(Path(path)) != wanted:
+    for path, expected in sums.items():
+        if not Path(path).is_file() or _sum(Path(path)) != expected:
             raise ConfigError(
-                f"{path} has changed since the run started: put it back as it was, or "
-                "start the run again."
+                f"{path} has changed since the run started: restore it, or start a new run."
             )
 
 
@@ -126,16 +130,69 @@ def _sum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _spec_json(spec: AgentSpec) -> dict[str, Any]:
+def config_to_json(config: Config) -> dict[str, Any]:
+    """Return the tree of settings that resolves to the same configuration, as JSON.
+
+    It holds every value, also the defaults, so that main alone decides them. Of settings by
+    id, such as `agents`, it holds those that were set: a default would override a pattern.
+    """
+    tree = _group_to_json(config, only_set=False)
+    game = tree["game"]
+    tree["game"] = game.pop("settings") | game
+    return tree
+
+
+def _group_to_json(group: BaseModel, only_set: bool) -> dict[str, Any]:
+    values = {
+        field.alias or name: getattr(group, name)
+        for name, field in type(group).model_fields.items()
+        if name in group.model_fields_set or not only_set
+    }
+    return {
+        key: _to_json(value, only_set)
+        for key, value in (values | (group.model_extra or {})).items()
+        if value is not None
+    }
+
+
+def _to_json(value: object, only_set: bool = False) -> Any:
+    if isinstance(value, BaseModel):
+        return _group_to_json(value, only_set)
+    if isinstance(value, Mapping):
+        pairs = ((str(key), inner) for key, inner in value.items() if inner is not None)
+        return {key: _to_json(inner, only_set=True) for key, inner in pairs}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if value is None or type(value) in (bool, int, float, str):
+        return value  # Python's JSON gives floats back exactly, also infinity
+    return {AS_TOML: toml_value(value)}
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if AS_TOML in value:
+        return tomllib.loads(f"value = {value[AS_TOML]}")["value"]
+    return {key: _from_json(inner) for key, inner in value.items()}
+
+
+def _spec_to_json(spec: AgentSpec) -> dict[str, Any]:
     parts = {
         name: [part.shape, part.dtype.str, part.labels, part.scale]
         for name, part in spec.parts.items()
     }
-    about = {"id": spec.id, "role": spec.role, "parts": parts}
-    return {**about, "actions": spec.actions, "masked": spec.masked}
+    return {
+        "id": spec.id,
+        "role": spec.role,
+        "parts": parts,
+        "actions": spec.actions,
+        "masked": spec.masked,
+    }
 
 
-def _spec(data: Mapping[str, Any]) -> AgentSpec:
+def _spec_from_json(data: Mapping[str, Any]) -> AgentSpec:
     parts = {
         name: Part(tuple(shape), np.dtype(dtype), tuple(labels), scale)
         for name, (shape, dtype, labels, scale) in data["parts"].items()

@@ -1,7 +1,7 @@
-"""What protocol calls cost, for `rookery bench speedup`: they are timed one by one.
+"""What protocol calls cost, for `rookery bench speedup`: each call is timed.
 
-In the processor's time: where processes share a core, a call may be interrupted for long.
-Only a process that was asked to does this, because the timing itself costs time.
+Measured in CPU time, since a call can be interrupted for long when processes share a core.
+Off by default, because timing itself takes time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CALLS = (
 
 
 def time_protocol(heartbeat: Heartbeat) -> None:
-    """Let every protocol call of this process add to its time for them."""
+    """Have every protocol call of this process add its CPU time to the heartbeat."""
     inside = [False]
     for owner, names in CALLS:
         for name in names:
@@ -36,7 +36,7 @@ def _timed(
     method: Callable[..., Any], heartbeat: Heartbeat, inside: list[bool]
 ) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
-        if inside[0]:  # a call within a call is part of it
+        if inside[0]:  # already counted by the outer call
             return method(*arguments)
         inside[0] = True
         started = time.thread_time_ns()

@@ -1,1 +1,1 @@
-"""One agent's experience: rows, n-step transitions, buffers. No torch, no game."""
+"""One agent's experience: rows, n-step transitions, replay buffer. No torch, no game."""

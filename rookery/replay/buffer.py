@@ -1,43 +1,44 @@
-"""Replay: stage 3 of the data path, one agent's experience on its way to its learner.
+"""The replay buffer: stage 3 of the data path, from the actor to an agent's learner.
 
 The actor holds the only `ReplayWriter` of an agent, one learner the only `ReplayReader`.
-They share memory and no lock: a process killed while holding a lock would block its
-partner for ever. A reader looks only at rows up to the boundary it was given, which the
-writer does not touch while the reader works.
+They share memory but no lock: a process killed while holding a lock would block the other
+forever. A reader reads only rows before the boundary it was given, which the writer does
+not touch in the meantime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
 from rookery.errors import RookeryError
-from rookery.replay.nstep import Stretch, n_step_transitions
+from rookery.replay.nstep import Segment, n_step_transitions
 from rookery.replay.rows import PART, Rows, stack
 from rookery.specs import Array
 
 
 class DamagedRow(RookeryError):
-    """A committed row is not what was written: memory was overwritten or damaged."""
+    """A committed row is not what was written: it was overwritten or damaged."""
 
 
 def slots_needed(
     capacity: int, worlds: int, turns_per_round: int, frames: int, ahead: int = 1
 ) -> int:
-    """Return how many turns a stream keeps.
+    """Return how many slots the rows of a learning agent need.
 
-    Enough that the window of a learner at a boundary, with the frames its oldest stack
-    needs, and the newest round are not touched by the rounds that playing is ahead. One
-    more, because a row after the commit may be half written at any time.
+    Enough that the rounds that playing is ahead overwrite neither a learner's window at a
+    boundary, with the frames that its oldest stack needs, nor the newest round. And one
+    more, because the row after the commit can be half-written at any time.
     """
     window = max(-(-capacity // worlds) + frames - 1, turns_per_round)
     return window + ahead * turns_per_round + 1
 
 
 class ReplayWriter:
-    """Writes an agent's rows, all worlds of a turn at once."""
+    """Writes an agent's rows, for all worlds of a turn at once, in three calls."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -51,7 +52,7 @@ class ReplayWriter:
         age: Array,
         hidden: Array | None = None,
     ) -> None:
-        """Write what the agent sees at its moment to act, and what it carries along."""
+        """Write what the agent observes before it acts, and its hidden state."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         for name, part in parts.items():
             columns[PART + name][slot] = part
@@ -65,7 +66,7 @@ class ReplayWriter:
     def write_action(
         self, turn: int, actions: Array, probabilities: Array | float, version: int
     ) -> None:
-        """Write what it did, and with which version of its weights."""
+        """Write the actions, and the version of the weights that chose them."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         columns["action"][slot] = actions
         columns["probability"][slot] = probabilities
@@ -74,7 +75,7 @@ class ReplayWriter:
     def write_outcome(
         self, turn: int, rewards: Array, terminated: Array, truncated: Array
     ) -> None:
-        """Write what the turn brought; the row is then whole."""
+        """Write the outcome of the turn, and seal the rows."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         columns["reward"][slot] = rewards
         columns["terminated"][slot] = terminated
@@ -84,57 +85,65 @@ class ReplayWriter:
 
 @dataclass(frozen=True)
 class Batch:
-    """Steps drawn from a replay; arrays have one entry per step."""
+    """Transitions sampled from a replay; arrays have one entry per transition."""
 
     seen: dict[str, Array]
-    """Part name to (steps, frames, *shape): where the step opened."""
+    """Observations where the transitions opened: part to (transitions, frames, *shape)."""
     next_seen: dict[str, Array]
-    """The same where it closed."""
+    """Observations where they closed."""
     actions: Array
     returns: Array
     discounts: Array
     legal: Array | None
-    """(steps, actions): what was legal where the step opened."""
+    """(transitions, actions): the legal actions where they opened."""
     next_legal: Array | None
+    """The legal actions where they closed."""
 
-    def part(self, start: int, stop: int) -> Batch:
-        """Return some of the steps, in place."""
-        return Batch(
-            {name: seen[start:stop] for name, seen in self.seen.items()},
-            {name: seen[start:stop] for name, seen in self.next_seen.items()},
-            self.actions[start:stop],
-            self.returns[start:stop],
-            self.discounts[start:stop],
-            None if self.legal is None else self.legal[start:stop],
-            None if self.next_legal is None else self.next_legal[start:stop],
-        )
+    def part(self, start: int, stop: int) -> Self:
+        """Return the entries from `start` to `stop`, without copying them."""
+        part: dict[str, Any] = {
+            field.name: _sliced(getattr(self, field.name), start, stop)
+            for field in fields(self)
+        }
+        return replace(self, **part)
+
+
+def _sliced(
+    column: Array | dict[str, Array] | None, start: int, stop: int
+) -> Array | dict[str, Array] | None:
+    if isinstance(column, dict):
+        return {name: array[start:stop] for name, array in column.items()}
+    return None if column is None else column[start:stop]
 
 
 def check_whole(
     agent: str, rows: Rows, turns: range, beat: Callable[[], None] = lambda: None
 ) -> None:
-    """See that an agent's rows of some turns are what was written.
+    """Check that an agent's rows of some turns are what was written.
 
     Args:
-        agent: whose they are.
+        agent: the agent's id.
         rows: all of its rows.
-        turns: those to look at.
-        beat: called for every row, as a sign of life: there may be many.
+        turns: the turns to check.
+        beat: called for every turn, as a sign of life, since there can be many.
 
     Raises:
-        DamagedRow: naming the first that is not.
+        DamagedRow: naming the first row that is not.
     """
     for turn in turns:
         beat()
         if not rows.is_whole(turn):
             raise DamagedRow(
-                f"row {turn} of agent '{agent}' is damaged: what lies in shared memory is "
-                "not what was written; start the run again."
+                f"row {turn} of agent '{agent}' is damaged: shared memory does not hold "
+                "what was written; start the run again."
             )
 
 
 class ReplayReader:
-    """Reads an agent's rows up to a boundary, and puts steps together."""
+    """Reads an agent's rows up to a boundary, and samples transitions from them.
+
+    A transition is identified by the row it opens in, as turn * worlds + world.
+    """
 
     def __init__(
         self,
@@ -160,142 +169,160 @@ class ReplayReader:
         self._returns = np.zeros(shape, np.float32)
         self._discounts = np.zeros(shape, np.float32)
         self.usable = np.empty(0, np.int64)
-        """The steps that can be learned from, as turn * worlds + world."""
-        self._pending = np.empty(0, np.int64)
+        """The transitions that can be learned from, in order."""
+        self._open = np.empty(0, np.int64)
+        """The transitions that have not closed yet."""
         self._next = first
-        """Rows before this turn have been taken in."""
+        """The first turn whose rows have not been verified."""
         self.boundary = 0
-        """The boundary up to which that is."""
+        """The first turn whose rows are not read."""
 
     @property
     def oldest(self) -> int:
         """The first turn of the window."""
         return max(self._first, self.boundary - self._window)
 
-    def take_in(self, boundary: int, beat: Callable[[], None] = lambda: None) -> Array:
-        """Verify the rows up to a boundary, once; return the steps that closed since.
+    def advance(self, boundary: int, beat: Callable[[], None] = lambda: None) -> Array:
+        """Advance to a boundary; return the transitions that closed since the last one.
+
+        New rows are verified, transitions are assembled from them, and those that left the
+        window are pruned.
 
         Args:
-            boundary: the first turn that is not taken in.
-            beat: called for every row, as a sign of life: there may be many.
+            boundary: the first turn that is not read.
+            beat: called for every turn, as a sign of life, since there can be many.
 
         Raises:
-            DamagedRow: if one was overwritten or damaged. It must not be learned from.
+            DamagedRow: if a row was overwritten or damaged; it must not be learned from.
         """
-        first = max(self._next, boundary - self._window)
-        oldest_frame = max(self._first, boundary - self._window - self.frames + 1)
-        new = range(max(self._next, oldest_frame), boundary)
-        check_whole(self.agent, self.rows, new, beat)
+        first_new = max(self._next, boundary - self._window)
+        self._verify(boundary, beat)
         self.boundary = self._next = boundary
-        closed = self._close_steps(first)
-        every = np.concatenate([self.usable, closed])
-        # In order, so that a learner that starts anew draws the same steps.
-        kept = every[every >= self.oldest * self.worlds]
-        self.usable = np.sort(kept, kind="stable")
+        closed = self._assemble(first_new)
+        self._prune(np.concatenate([self.usable, closed]))
         return closed
 
     def check_untouched(self, commit: int) -> None:
-        """See that no row of the window was overwritten up to now.
+        """Check that no row of the window has been overwritten until now.
 
         Raises:
-            DamagedRow: if playing went on too far. The row after the commit counts as
-                overwritten: it is being written.
+            DamagedRow: if playing is too far ahead. The row after the commit counts as
+                overwritten, since it is being written.
         """
         oldest_frame = max(self._first, self.oldest - self.frames + 1)
         if self._next > self._first and commit - self.rows.slots >= oldest_frame:
             raise DamagedRow(
                 f"rows of agent '{self.agent}' were overwritten while they were learned "
-                f"from (turn {commit}, {self.rows.slots} slots): this is a mistake in "
-                "Rookery; nothing of it was used."
+                f"from (turn {commit}, {self.rows.slots} slots): this is a bug in Rookery; "
+                "nothing learned from them was used."
             )
 
-    def _close_steps(self, first: int) -> Array:
-        """Put together the steps that are open or new; return those that closed."""
-        waiting = self._pending[self._pending >= self.oldest * self.worlds]
-        start = int(waiting.min() // self.worlds) if len(waiting) else first
+    def _verify(self, boundary: int, beat: Callable[[], None]) -> None:
+        """Verify all rows before a boundary that are needed and not verified yet."""
+        oldest_frame = max(self._first, boundary - self._window - self.frames + 1)
+        turns = range(max(self._next, oldest_frame), boundary)
+        check_whole(self.agent, self.rows, turns, beat)
+
+    def _assemble(self, first_new: int) -> Array:
+        """Assemble the transitions that are open or new; return those that closed."""
+        still_open = self._open[self._open >= self.oldest * self.worlds]
+        start = int(still_open.min() // self.worlds) if len(still_open) else first_new
         turns = np.arange(start, self.boundary)
         if not len(turns):
             return np.empty(0, np.int64)
         slots = turns % self.rows.slots
         columns = self.rows.columns
-        stretch = Stretch(
+        segment = Segment(
             columns["active"][slots],
             self._shape_rewards(columns["reward"][slots]),
             columns["terminated"][slots],
             columns["truncated"][slots],
         )
-        steps = n_step_transitions(stretch, self._n_step, self._discount, self._per_step)
+        transitions = n_step_transitions(
+            segment, self._n_step, self._discount, self._per_step
+        )
         numbers = turns[:, None] * self.worlds + np.arange(self.worlds)
-        fresh = np.isin(numbers, waiting) | (turns >= first)[:, None]
-        closed = fresh & (steps.closes < len(turns))
-        rows, worlds = np.nonzero(closed)
-        places = (slots[rows], worlds)
-        self._closes[places] = steps.closes[closed] + start
-        self._returns[places] = steps.returns[closed]
-        self._discounts[places] = steps.discounts[closed]
-        self._pending = numbers[fresh & stretch.active & ~closed]
-        return numbers[closed]
+        is_pending = np.isin(numbers, still_open) | (turns >= first_new)[:, None]
+        is_closed = is_pending & (transitions.closes < len(turns))
+        opened, worlds = np.nonzero(is_closed)
+        rows = (slots[opened], worlds)
+        self._closes[rows] = transitions.closes[is_closed] + start
+        self._returns[rows] = transitions.returns[is_closed]
+        self._discounts[rows] = transitions.discounts[is_closed]
+        self._open = numbers[is_pending & segment.active & ~is_closed]
+        return numbers[is_closed]
+
+    def _prune(self, transitions: Array) -> None:
+        """Make usable those transitions that opened within the window.
+
+        They are sorted, so that a restarted learner samples the same ones.
+        """
+        kept = transitions[transitions >= self.oldest * self.worlds]
+        self.usable = np.sort(kept, kind="stable")
 
     def closed_since(self, turn: int) -> Array:
-        """Return the usable steps that closed in this turn or later."""
+        """Return the usable transitions that closed in this turn or later."""
         return self.usable[self.closes(self.usable) >= turn]
 
     def left_behind(self, turns: int) -> int:
-        """Return how many open steps leave the window within so many more turns.
+        """Return how many open transitions leave the window within so many more turns.
 
-        Then nobody learns from them, however they close. Known from the rows of the
-        window alone, so that a learner that starts anew counts the same.
+        They are never learned from. This depends only on the rows of the window, so a
+        restarted learner counts the same.
         """
         oldest = self.boundary + turns - self._window
-        return int((self._pending < oldest * self.worlds).sum())
+        return int((self._open < oldest * self.worlds).sum())
 
     def rewards_since(self, turn: int) -> Array:
         """Return the rewards of rows from this turn on, (turns, worlds)."""
         slots = np.arange(turn, self.boundary) % self.rows.slots
         return self.rows.columns["reward"][slots]
 
-    def draw(self, numbers: Array) -> Array:
-        """Turn uniform numbers in [0, 1) into usable steps, each equally likely."""
-        return self.usable[(numbers * len(self.usable)).astype(np.int64)]
+    def sample(self, uniforms: Array) -> Array:
+        """Return a usable transition for each uniform number in [0, 1)."""
+        return self.usable[(uniforms * len(self.usable)).astype(np.int64)]
 
-    def opening(self, steps: Array) -> tuple[Array, Array]:
-        """Return turn and world in which steps opened."""
-        return np.divmod(steps, self.worlds)
+    def opening(self, transitions: Array) -> tuple[Array, Array]:
+        """Return the turns and the worlds in which transitions opened."""
+        return np.divmod(transitions, self.worlds)
 
-    def closes(self, steps: Array) -> Array:
-        """Return the turns in which usable steps closed."""
-        turns, worlds = self.opening(steps)
+    def closes(self, transitions: Array) -> Array:
+        """Return the turns in which usable transitions closed."""
+        turns, worlds = self.opening(transitions)
         return self._closes[turns % self.rows.slots, worlds]
 
-    def look(self, turns: Array, worlds: Array) -> dict[str, Array]:
-        """Return what the agent saw: part name to (n, frames, *shape)."""
+    def observations(self, turns: Array, worlds: Array) -> dict[str, Array]:
+        """Return the stacked observations of some rows: part to (n, frames, *shape)."""
         return {
             name: stack(self.rows, name, turns, worlds, self.frames)
             for name in self.rows.parts
         }
 
     def at(self, column: str, turns: Array, worlds: Array) -> Array:
-        """Return a column's entries in some rows."""
+        """Return the entries of a column in some rows."""
         return self.rows.columns[column][turns % self.rows.slots, worlds]
 
     def outcomes(self, turns: Array, worlds: Array) -> tuple[Array, Array]:
-        """Return returns and discounts of the usable steps that open in some rows."""
-        places = (turns % self.rows.slots, worlds)
-        return self._returns[places], self._discounts[places]
+        """Return returns and discounts of the usable transitions that open in some rows."""
+        rows = (turns % self.rows.slots, worlds)
+        return self._returns[rows], self._discounts[rows]
 
-    def batch(self, steps: Array) -> Batch:
-        """Return steps with all that a value learner needs."""
-        turns, worlds = self.opening(steps)
-        slots = turns % self.rows.slots
-        closes = self._closes[slots, worlds]
+    def batch(self, transitions: Array) -> Batch:
+        """Return transitions with everything that a value-based learner needs."""
+        turns, worlds = self.opening(transitions)
+        closes = self.closes(transitions)
+        returns, discounts = self.outcomes(turns, worlds)
         masked = "legal" in self.rows.columns
-        both = self.look(np.concatenate([turns, closes]), np.concatenate([worlds, worlds]))
+        stacked = self.observations(
+            np.concatenate([turns, closes]), np.concatenate([worlds, worlds])
+        )
+        count = len(transitions)
         return Batch(
-            {name: seen[: len(steps)] for name, seen in both.items()},
-            {name: seen[len(steps) :] for name, seen in both.items()},
-            self.rows.columns["action"][slots, worlds],
-            self._returns[slots, worlds],
-            self._discounts[slots, worlds],
-            self.at("legal", turns, worlds) if masked else None,
-            self.at("legal", closes, worlds) if masked else None,
+            seen={name: part[:count] for name, part in stacked.items()},
+            next_seen={name: part[count:] for name, part in stacked.items()},
+            actions=self.at("action", turns, worlds),
+            returns=returns,
+            discounts=discounts,
+            legal=self.at("legal", turns, worlds) if masked else None,
+            next_legal=self.at("legal", closes, worlds) if masked else None,
         )

@@ -1,9 +1,9 @@
-"""Steps: what one agent saw, did and got, put together from rows.
+"""N-step transitions, assembled from rows.
 
-A step opens in a row in which the agent is active and closes at its n-th next active row,
-or at its closing row (the one after its episode ended). Rewards in between belong to it.
-Everything here is a pure function of rows, so a learner that starts anew computes the
-same.
+A transition opens in a row in which the agent is active. It closes at the agent's n-th next
+active row, or at its closing row (the one after its episode ended). All rewards in between
+belong to it. Everything here is a pure function of rows, so a restarted learner computes
+the same transitions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rookery.specs import Array
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Some turns of all worlds; every array is (turns, worlds)."""
+class Segment:
+    """The rows of some consecutive turns in all worlds; every array is (turns, worlds)."""
 
     active: Array
     rewards: Array
@@ -27,77 +27,76 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Transitions:
-    """The steps that open in a stretch; every array is (turns, worlds)."""
+    """The transitions that open in the rows of a segment; arrays are (turns, worlds)."""
 
     closes: Array
-    """The row it closes at, counted from the stretch's first; beyond it: not closed."""
+    """The row it closes at, as an index into the segment; past its end: not closed yet."""
     returns: Array
-    """The discounted sum of rewards up to there."""
+    """The discounted sum of rewards before that row."""
     discounts: Array
-    """What the value of the row it closes at counts for; 0 after `terminated`."""
+    """The discount of the value bootstrapped from that row; 0 after `terminated`."""
 
 
 def n_step_transitions(
-    stretch: Stretch, n_step: int, discount: float, per_step: bool
+    segment: Segment, n_step: int, discount: float, per_step: bool
 ) -> Transitions:
-    """Put together the steps of a stretch.
+    """Assemble the transitions of a segment.
 
     Args:
-        stretch: the rows.
-        n_step: after how many active rows a step closes.
-        discount: per turn, or per step of the agent's own.
-        per_step: whether the discount counts the agent's own steps.
+        segment: the rows.
+        n_step: after how many active rows a transition closes.
+        discount: per turn, or per step of the agent.
+        per_step: whether to discount by the agent's own steps (its active rows).
     """
-    turns = len(stretch.active)
-    here = np.arange(turns)[:, None] + np.zeros_like(stretch.active, np.int64)
-    ended = stretch.terminated | stretch.truncated
-    last = _next(ended, here)
-    closing = last + 1  # the row after the one that ended it
-    reached = here
-    follower = _shifted(_next(stretch.active, here), turns)
+    turns = len(segment.active)
+    row = np.arange(turns)[:, None] + np.zeros_like(segment.active, np.int64)
+    end_row = _next_flagged(segment.terminated | segment.truncated, row)
+    closing_row = end_row + 1
+    next_active = _shifted(_next_flagged(segment.active, row), turns)
+    nth_active = row
     for _ in range(n_step):
-        reached = _at(follower, reached, turns)
-    closes = np.minimum(reached, closing)
-    clock = np.cumsum(stretch.active, axis=0) if per_step else here
-    returns, elapsed = _sums(stretch.rewards, here, closes, clock, discount)
-    if per_step:  # at its closing row the agent is not active, yet its step is over
-        elapsed = elapsed + ~_at(stretch.active, closes, True)
-    over = (closes == closing) & _at(stretch.terminated, last, False)
-    discounts = np.where(over, 0.0, discount**elapsed)
-    closes = np.where(stretch.active & (closes < turns), closes, turns)
+        nth_active = _at(next_active, nth_active, turns)
+    closes = np.minimum(nth_active, closing_row)
+    clock = np.cumsum(segment.active, axis=0) if per_step else row
+    returns, elapsed = _discounted_sums(segment.rewards, row, closes, clock, discount)
+    if per_step:  # the closing row is not active, but the agent's last step is over there
+        elapsed = elapsed + ~_at(segment.active, closes, True)
+    is_terminal = (closes == closing_row) & _at(segment.terminated, end_row, False)
+    discounts = np.where(is_terminal, 0.0, discount**elapsed)
+    closes = np.where(segment.active & (closes < turns), closes, turns)
     return Transitions(closes, returns.astype(np.float32), discounts.astype(np.float32))
 
 
-def _next(flags: Array, here: Array) -> Array:
-    """Return for each row the first row at or after it with a flag; else past the end."""
-    found = np.where(flags, here, len(flags))
-    return np.minimum.accumulate(found[::-1], axis=0)[::-1]
+def _next_flagged(flags: Array, row: Array) -> Array:
+    """Return for each row the first flagged row from it on; past the end if none is."""
+    flagged = np.where(flags, row, len(flags))
+    return np.minimum.accumulate(flagged[::-1], axis=0)[::-1]
 
 
-def _shifted(rows: Array, fill: int) -> Array:
-    """Return each row's next row's entry."""
-    return np.concatenate([rows[1:], np.full_like(rows[:1], fill)])
+def _shifted(values: Array, fill: int) -> Array:
+    """Return for each row the value of the row after it."""
+    return np.concatenate([values[1:], np.full_like(values[:1], fill)])
 
 
 def _at(values: Array, rows: Array, fill: int | bool) -> Array:
-    """Return `values` at some rows, and `fill` past the end."""
+    """Return the values of some rows, and `fill` past the end."""
     padded = np.concatenate([values, np.full_like(values[:1], fill)])
     return np.take_along_axis(padded, np.minimum(rows, len(values)), axis=0)
 
 
-def _sums(
-    rewards: Array, here: Array, closes: Array, clock: Array, discount: float
+def _discounted_sums(
+    rewards: Array, row: Array, closes: Array, clock: Array, discount: float
 ) -> tuple[Array, Array]:
-    """Return discounted sums of rewards up to where steps close, and clock ticks there.
+    """Return the discounted rewards of each row's transition, and the time it takes.
 
-    The clock's reading at row t' less that at t is the power of the discount.
+    Time is measured by the clock: a reward at row t' is discounted by clock[t'] - clock[t].
     """
     turns = len(rewards)
     sums = np.zeros(rewards.shape)
-    longest = int((np.minimum(closes, turns) - here).max(initial=0))
-    for ahead in range(longest):
-        rows = here + ahead
-        within = (rows < closes) & (rows < turns)
-        elapsed = np.maximum(_at(clock, rows, 0) - clock, 0)
-        sums += np.where(within, discount**elapsed * _at(rewards, rows, 0), 0)
+    longest = int((np.minimum(closes, turns) - row).max(initial=0))
+    for offset in range(longest):
+        later = row + offset
+        within = (later < closes) & (later < turns)
+        elapsed = np.maximum(_at(clock, later, 0) - clock, 0)
+        sums += np.where(within, discount**elapsed * _at(rewards, later, 0), 0)
     return sums, np.maximum(_at(clock, closes, 0) - clock, 0)

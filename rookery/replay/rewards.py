@@ -1,4 +1,4 @@
-"""What becomes of rewards before they are learned from."""
+"""How rewards are scaled, clipped and standardised before they are learned from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT, MEAN, SQUARES = range(3)
 
 
 def shaped(rewards: Array, settings: RewardConfig) -> Array:
-    """Return rewards scaled and kept within bounds, as the settings say."""
+    """Return rewards scaled and clipped, as set."""
     scaled = rewards * np.float32(settings.scale)
     if settings.clip is None:
         return scaled
@@ -22,23 +22,23 @@ def shaped(rewards: Array, settings: RewardConfig) -> Array:
 
 
 class RewardSpread:
-    """The running spread of an agent's rewards, if it standardises them."""
+    """The running standard deviation of an agent's rewards, if they are standardised."""
 
     def __init__(self, settings: RewardConfig) -> None:
         self._settings = settings
         self.state = np.zeros(3)
 
     def load(self, state: Array) -> None:
-        """Take a state."""
+        """Set count, mean and sum of squared deviations, from a state."""
         self.state = np.array(state)
 
-    def take_in(self, reader: ReplayReader, first: int) -> None:
-        """Take in the rewards of rows from turn `first` on."""
+    def update(self, reader: ReplayReader, first: int) -> None:
+        """Add the rewards of all rows from turn `first` on."""
         if not self._settings.standardise:
             return
         rewards = shaped(reader.rewards_since(first), self._settings).astype(np.float64)
         if not rewards.size:
-            return  # `pipelined` learns its first round from nothing
+            return  # in `pipelined`, the first round is learned from no rows
         count, mean, squares = self.state
         total = count + rewards.size
         shift = rewards.mean() - mean
@@ -48,7 +48,7 @@ class RewardSpread:
 
     @property
     def factor(self) -> float:
-        """What to multiply returns by."""
+        """The factor for returns: 1 / standard deviation, or 1 if not standardised."""
         if not self._settings.standardise or self.state[COUNT] < 2:
             return 1.0
         return 1.0 / max(sqrt(self.state[SQUARES] / self.state[COUNT]), 1e-6)

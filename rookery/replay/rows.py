@@ -1,11 +1,11 @@
 """Rows: one turn of one agent in one world, as stored; and how they are stacked.
 
-A *slot* holds the rows of all worlds for one turn, in one contiguous record with a
-sequence number and a checksum. Turn t lies in slot t mod slots. Slots are laid out once,
-here, for the actor that writes them and the learner that reads them.
+A *slot* holds an agent's rows of one turn, for all worlds, in one contiguous record with a
+sequence number and a checksum. Turn t is stored in slot t mod slots. The layout is defined
+only here, for the actor that writes rows and the learner that reads them.
 
-There is one stacking function. The actor uses it on the rows it has just written, so that
-what an agent saw when it acted is what it is trained on, bit for bit.
+There is a single stacking function. The actor applies it to the rows it has just written,
+so an agent is trained on exactly the observations it acted on, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from rookery.shm.block import Block, BlockLayout
 from rookery.specs import AgentSpec, Array
 
 PART = "part."
-HEADER = ("sequence", "checksum")
 
 
 def row_dtype(spec: AgentSpec, worlds: int, hidden: int = 0) -> np.dtype[Any]:
-    """Return what a slot holds: all worlds' rows of one turn.
+    """Return the type of a slot.
 
-    A recurrent agent's has the hidden state it acted with, so many numbers.
+    Args:
+        spec: the agent.
+        worlds: number of worlds.
+        hidden: size of the hidden state that a recurrent agent acts with.
     """
     fields: list[tuple[str, Any, Any]] = [
         ("sequence", np.uint64, ()),
@@ -49,7 +51,7 @@ def row_dtype(spec: AgentSpec, worlds: int, hidden: int = 0) -> np.dtype[Any]:
 
 
 class Rows:
-    """One agent's rows in a block."""
+    """One agent's rows, in a block."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -71,11 +73,11 @@ class Rows:
 
     @staticmethod
     def layout(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> BlockLayout:
-        """Return the memory that one agent's rows take."""
+        """Return the layout of one agent's rows."""
         return BlockLayout({"slots": ((slots,), row_dtype(spec, worlds, hidden))})
 
     def seal(self, turn: int) -> None:
-        """Give a finished slot its sequence number and checksum."""
+        """Write the sequence number and the checksum of a finished slot."""
         slot = turn % self.slots
         self.columns["sequence"][slot] = sequence_of(turn)
         self.columns["checksum"][slot] = self._checksum(slot)
@@ -91,20 +93,20 @@ class Rows:
         return zlib.crc32(self._bytes[slot, self._first_byte :].data)
 
     def bytes_of(self, turn: int) -> Array:
-        """Return what a turn's slot holds after its header, for hashing."""
+        """Return the bytes of a turn's slot after its header, for hashing."""
         return self._bytes[turn % self.slots, self._first_byte :]
 
     def raw(self, turns: range, data: Array | None = None) -> Array:
-        """Return whole slots of some turns as bytes; with `data`, put these there."""
+        """Return the slots of some turns as bytes; with `data`, overwrite them first."""
         slots = np.arange(turns.start, turns.stop) % self.slots
         if data is not None:
             self._bytes[slots] = data
         return self._bytes[slots]
 
     def prepend(self, data: Array) -> int:
-        """Put slots of another run before turn 0; return the turn of the first.
+        """Write slots of another run before turn 0; return the turn of the first.
 
-        The last of them closes what is open in it, so that no step joins two runs.
+        The last of them closes all open transitions, so that none joins two runs.
         """
         turns = range(-len(data), 0)
         self.raw(turns, data)
@@ -118,14 +120,14 @@ class Rows:
 
 
 def sequence_of(turn: int) -> int:
-    """Return a turn's sequence number; turns of an earlier life lie below 0."""
+    """Return a turn's sequence number; turns of an earlier run are below 0."""
     return (turn + 1) % 2**64
 
 
 def hidden_at(rows: Rows, turn: int) -> Array:
-    """Return the hidden state that a recurrent agent acts with, (worlds, numbers)."""
-    found: Array = rows.columns["hidden"][turn % rows.slots]
-    return found
+    """Return the hidden state that a recurrent agent acts with, (worlds, units)."""
+    hidden: Array = rows.columns["hidden"][turn % rows.slots]
+    return hidden
 
 
 def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:
@@ -133,13 +135,13 @@ def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Ar
 
     Args:
         rows: an agent's rows.
-        name: of the part.
+        name: the part of the observation.
         turns: (n,) turns.
         worlds: (n,) worlds.
-        frames: how many rows; those before the episode's first are zeros.
+        frames: how many rows; those before the first row of the episode are zeros.
 
     Returns:
-        (n, frames, *shape) in the part's own type.
+        (n, frames, *shape), in the part's own type.
     """
     back = np.arange(frames - 1, -1, -1)
     age = rows.columns["age"][turns % rows.slots, worlds]

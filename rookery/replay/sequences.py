@@ -1,8 +1,8 @@
-"""Sequences: rows of one world one after the other, for agents that carry something on.
+"""Sequences: consecutive rows of one world, for recurrent agents.
 
-A sequence holds the rows that count: those in which the agent was active, and the closing
-rows, whose values are asked for. It may go on into the next episode; nothing is carried
-across. It starts with the hidden state that the agent really had in its first row.
+A sequence holds only rows in which the agent is active, and closing rows, whose values are
+needed for bootstrapping. It can continue into the next episode; the hidden state does not.
+It starts with the hidden state that the agent actually had in its first row.
 """
 
 from __future__ import annotations
@@ -18,94 +18,76 @@ from rookery.specs import Array
 
 @dataclass(frozen=True)
 class Sequences(Batch):
-    """Sequences of one agent; arrays are (sequences, rows, …) unless they say so.
+    """Sequences of one agent; arrays are (sequences, rows, …) unless stated otherwise.
 
-    `returns`, `discounts` and `actions` are those of the step that opens in a row. Nothing
-    is next: where a step closes is a row of the sequence as well.
+    `returns`, `discounts` and `actions` are those of the transition that opens in a row.
+    `next_seen` and `next_legal` are empty: the row at which a transition closes is part of
+    the sequence.
     """
 
     hidden: Array
-    """(sequences, numbers): what was carried into the first row."""
+    """(sequences, units): the hidden state in the first row."""
     starts: Array
-    """Whether nothing is carried into a row, since an episode begins."""
+    """Whether a row is the first of its episode, so that the hidden state is reset."""
     closes: Array
-    """The row of the sequence at which a step closes."""
+    """The row of the sequence at which a transition closes."""
     trained: Array
-    """Whether the row's step is learned from."""
+    """Whether the transition that opens in a row is learned from."""
 
     def rows(self) -> dict[str, Array]:
-        """Return what was seen in all rows, (sequences × rows, frames, *shape)."""
-        return {k: seen.reshape(-1, *seen.shape[2:]) for k, seen in self.seen.items()}
-
-    def part(self, start: int, stop: int) -> Sequences:
-        """Return some of the sequences, in place."""
-        some = slice(start, stop)
-        return Sequences(
-            {name: seen[some] for name, seen in self.seen.items()},
-            {},
-            self.actions[some],
-            self.returns[some],
-            self.discounts[some],
-            None if self.legal is None else self.legal[some],
-            None,
-            self.hidden[some],
-            self.starts[some],
-            self.closes[some],
-            self.trained[some],
-        )
+        """Return the observations of all rows, (sequences × rows, frames, *shape)."""
+        return {name: part.reshape(-1, *part.shape[2:]) for name, part in self.seen.items()}
 
 
 class Timeline:
-    """The rows of an agent that count, world after world, in the order of turns."""
+    """The active and closing rows of an agent, world after world, in order of turns."""
 
     def __init__(self, reader: ReplayReader) -> None:
         self._reader = reader
         oldest, worlds = reader.oldest, reader.worlds
-        turns = np.arange(oldest, reader.boundary)
-        counts = reader.at("active", turns[:, None], np.arange(worlds))
-        opened, where = reader.opening(reader.usable)
-        self._closes = np.full(counts.shape, -1, np.int64)
-        self._closes[opened - oldest, where] = reader.closes(reader.usable)
-        counts[reader.closes(reader.usable) - oldest, where] = True
-        self.worlds, rows = np.nonzero(counts.T)
+        window = np.arange(oldest, reader.boundary)
+        is_included = reader.at("active", window[:, None], np.arange(worlds))
+        opened, opened_in = reader.opening(reader.usable)
+        self._closes = np.full(is_included.shape, -1, np.int64)
+        self._closes[opened - oldest, opened_in] = reader.closes(reader.usable)
+        is_included[reader.closes(reader.usable) - oldest, opened_in] = True
+        self.worlds, rows = np.nonzero(is_included.T)
         self.turns = rows + oldest
-        # Where each row of the window stands in the timeline.
-        self._places = (np.cumsum(counts.T) - 1).reshape(worlds, -1).T
+        # The position in the timeline of each row of the window.
+        self._positions = (np.cumsum(is_included.T) - 1).reshape(worlds, -1).T
         self.starts = self._are_starts()
 
     def _are_starts(self) -> Array:
-        """Return for each row whether its episode has none before it."""
+        """Return for each row whether it is the first of its episode in the timeline."""
         began = self.turns - self._reader.at("age", self.turns, self.worlds)
-        before, other = np.roll(self.turns, 1), np.roll(self.worlds, 1) != self.worlds
-        other[:1] = True
-        # The first row of a world here may have had others, which are overwritten.
-        return np.where(other, began == self.turns, before < began)
+        previous = np.roll(self.turns, 1)
+        is_first_of_world = np.roll(self.worlds, 1) != self.worlds
+        is_first_of_world[:1] = True
+        # The rows before the first of a world may have been overwritten.
+        return np.where(is_first_of_world, began == self.turns, previous < began)
 
-    def places(self, steps: Array) -> Array:
-        """Return where in the timeline steps opened."""
-        turns, worlds = self._reader.opening(steps)
-        return self._place(turns, worlds)
+    def _position(self, turns: Array, worlds: Array) -> Array:
+        return self._positions[turns - self._reader.oldest, worlds]
 
-    def _place(self, turns: Array, worlds: Array) -> Array:
-        return self._places[turns - self._reader.oldest, worlds]
+    def read(self, transitions: Array, length: int, burn_in: int) -> Sequences:
+        """Return the sequences that begin with some transitions.
 
-    def read(self, steps: Array, length: int, burn_in: int) -> Sequences:
-        """Return the sequences that begin with some steps.
-
-        A step is learned from if it closes within the sequence, and if what is carried
-        into it is fresh: `burn_in` rows or an episode's start lie before it.
+        A transition of a sequence is learned from if it closes within the sequence, and if
+        the hidden state is fresh: `burn_in` rows or the start of an episode precede it.
         """
-        first = self.places(steps)
-        places = first[:, None] + np.arange(length)
-        last = np.searchsorted(self.worlds, self.worlds[first], side="right")[:, None]
-        there = places < last
-        places = np.minimum(places, last - 1)
-        turns, worlds = self.turns[places], self.worlds[places]
+        first = self._position(*self._reader.opening(transitions))
+        positions = first[:, None] + np.arange(length)
+        end = np.searchsorted(self.worlds, self.worlds[first], side="right")[:, None]
+        exists = positions < end
+        positions = np.minimum(positions, end - 1)
+        turns, worlds = self.turns[positions], self.worlds[positions]
         closing = self._closes[turns - self._reader.oldest, worlds]
-        closes = self._place(np.where(closing < 0, turns, closing), worlds) - first[:, None]
-        starts = self.starts[places]
+        is_usable = closing >= 0
+        closes = self._position(np.where(is_usable, closing, turns), worlds)
+        closes -= first[:, None]
+        starts = self.starts[positions]
         fresh = np.logical_or.accumulate(starts, axis=1) | (np.arange(length) >= burn_in)
-        trained = there & fresh & (closing >= 0) & (closes < length)
+        trained = exists & fresh & is_usable & (closes < length)
         return self._sequences(turns, worlds, starts, np.where(trained, closes, 0), trained)
 
     def _sequences(
@@ -113,59 +95,62 @@ class Timeline:
     ) -> Sequences:
         reader = self._reader
         returns, discounts = reader.outcomes(turns, worlds)
-        seen = reader.look(turns.ravel(), worlds.ravel())
+        flat = reader.observations(turns.ravel(), worlds.ravel())
         masked = "legal" in reader.rows.columns
         return Sequences(
-            {k: each.reshape(*turns.shape, *each.shape[1:]) for k, each in seen.items()},
-            {},
-            reader.at("action", turns, worlds),
-            np.where(trained, returns, 0),
-            np.where(trained, discounts, 0),
-            reader.at("legal", turns, worlds) if masked else None,
-            None,
-            reader.at("hidden", turns[:, 0], worlds[:, 0]),
-            starts,
-            closes,
-            trained,
+            seen={
+                k: part.reshape(*turns.shape, *part.shape[1:]) for k, part in flat.items()
+            },
+            next_seen={},
+            actions=reader.at("action", turns, worlds),
+            returns=np.where(trained, returns, 0),
+            discounts=np.where(trained, discounts, 0),
+            legal=reader.at("legal", turns, worlds) if masked else None,
+            next_legal=None,
+            hidden=reader.at("hidden", turns[:, 0], worlds[:, 0]),
+            starts=starts,
+            closes=closes,
+            trained=trained,
         )
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps of a round cut into sequences, each of one world; (sequences, rows, …)."""
+    """A round's transitions cut into sequences of one world each; (sequences, rows, …)."""
 
-    places: Array
-    """Which step stands in each row; -1: none."""
+    indices: Array
+    """The index of the transition in each row; -1 if there is none."""
     starts: Array
-    """Whether nothing is carried into a row, since an episode begins."""
+    """Whether a row is the first of its episode, so that the hidden state is reset."""
     hidden: Array
-    """(sequences, numbers): what was carried into the first row."""
+    """(sequences, units): the hidden state in the first row."""
 
     @classmethod
-    def cut(cls, reader: ReplayReader, steps: Array, turns: int, length: int) -> Chain:
-        """Cut an agent's steps of so many turns; in a world they follow each other."""
-        opened, worlds = reader.opening(steps)
+    def cut(
+        cls, reader: ReplayReader, transitions: Array, turns: int, length: int
+    ) -> Chain:
+        """Cut an agent's transitions of so many turns into sequences, world by world."""
+        opened, worlds = reader.opening(transitions)
         by_world = np.lexsort((opened, worlds))
         opened, worlds = opened[by_world], worlds[by_world]
-        rank = np.arange(len(steps)) - np.searchsorted(worlds, worlds)
+        rank = np.arange(len(transitions)) - np.searchsorted(worlds, worlds)
         per_world = -(-turns // length)
-        spot = (worlds * per_world + rank // length, rank % length)
+        sequence, row = worlds * per_world + rank // length, rank % length
         shape = (reader.worlds * per_world, length)
-        places, starts = np.full(shape, -1, np.int64), np.zeros(shape, bool)
-        places[spot] = by_world
+        indices, starts = np.full(shape, -1, np.int64), np.zeros(shape, bool)
+        indices[sequence, row] = by_world
         began = opened - reader.at("age", opened, worlds)
-        starts[spot] = (rank > 0) & (np.roll(opened, 1) < began)
+        starts[sequence, row] = (rank > 0) & (np.roll(opened, 1) < began)
         hidden = np.zeros((shape[0], reader.rows.columns["hidden"].shape[2]), np.float32)
-        first = rank % length == 0
-        found = reader.at("hidden", opened[first], worlds[first])
-        hidden[spot[0][first]] = found
-        return cls(places, starts, hidden)
+        first = row == 0
+        hidden[sequence[first]] = reader.at("hidden", opened[first], worlds[first])
+        return cls(indices, starts, hidden)
 
     @classmethod
     def side_by_side(cls, chains: Sequence[Chain]) -> Chain:
         """Return the sequences of several agents, (agents, sequences, …)."""
         return cls(
-            np.stack([chain.places for chain in chains]),
+            np.stack([chain.indices for chain in chains]),
             np.stack([chain.starts for chain in chains]),
             np.stack([chain.hidden for chain in chains]),
         )

@@ -1,1 +1,1 @@
-"""Shared memory: blocks, counters, versions, reports. Nothing here knows about learning."""
+"""Shared memory: blocks, counters, versions, reports. Knows nothing about RL."""

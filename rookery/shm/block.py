@@ -1,10 +1,9 @@
 """Named arrays in one piece of mapped memory.
 
-A `Plan` says which arrays there are, and so how many bytes; a `Block` is the memory.
-Memory is anonymous (`memfd_create`), allocated in full when it is made, and sealed, so
-that nothing has a name that could be left behind, and what does not fit is an error at
-once instead of a fault later. It can also lie in a file, which then outlives everybody.
-Every array starts on a cache line of its own.
+A `BlockLayout` lists the arrays, and so determines the size; a `Block` is the memory.
+Memory is anonymous (`memfd_create`), allocated in full when it is created, and sealed. So
+no name can be left behind, and memory that does not fit is an error at once instead of a
+fault later. A block can also be a file, which outlives all processes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from rookery.errors import ConfigError
-from rookery.shm.limits import left_in_groups
+from rookery.shm.limits import cgroup_bytes_left
 from rookery.specs import Array
 
 LINE = 64
@@ -31,12 +30,12 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class MemoryRefused(ConfigError):
-    """The system does not give the memory that a run's settings ask for."""
+    """The memory that a run's settings ask for cannot be allocated."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One array: where it starts, and what it is."""
+    """One array of a block: its offset in bytes, its shape and its type."""
 
     offset: int
     shape: tuple[int, ...]
@@ -44,30 +43,33 @@ class Field:
 
 
 def check_available(size: int) -> None:
-    """Refuse what the machine does not have; the system would give until it must kill.
+    """Check that so many bytes are available, before the system has to kill a process.
 
     Raises:
-        MemoryRefused: in one line.
+        MemoryRefused: if they are not.
     """
     free = available()
     if size > free:
         raise MemoryRefused(
-            f"{size / 2**20:,.0f} MiB of memory cannot be had ({free / 2**20:,.0f} MiB are "
-            "free): lower replay.capacity or worlds."
+            f"cannot allocate {size / 2**20:,.0f} MiB of memory ({free / 2**20:,.0f} MiB "
+            "are free): lower replay.capacity or worlds."
         )
 
 
 def available() -> int:
-    """Return how many bytes can be had: what is free, and what our groups still allow."""
+    """Return how many bytes are free and within the limits of our control groups."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError), open("/proc/meminfo") as lines:
         free = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable"))
-    allowed = left_in_groups()
+    allowed = cgroup_bytes_left()
     return free if allowed is None else min(free, allowed)
 
 
 class BlockLayout:
-    """Which arrays a block holds, and where; computed without allocating anything."""
+    """Which arrays a block holds, and where; nothing is allocated.
+
+    Every array starts on its own cache line.
+    """
 
     def __init__(self, arrays: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
         self.fields: dict[str, Field] = {}
@@ -79,7 +81,7 @@ class BlockLayout:
         self.bytes = max(offset, LINE)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
+        """Return the layout as plain data."""
         return {
             name: [field.shape, dtype_to_descr(field.dtype)]
             for name, field in self.fields.items()
@@ -87,7 +89,7 @@ class BlockLayout:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BlockLayout:
-        """Return the plan that `to_json` described."""
+        """Return the layout that `to_json` described."""
         return cls(
             {
                 name: (tuple(shape), descr_to_dtype(_tuples(descr)))
@@ -97,7 +99,7 @@ class BlockLayout:
 
 
 def _tuples(descr: Any) -> Any:
-    """Return the description of a type as numpy wants it; JSON knows lists only."""
+    """Return a type's description with the tuples that numpy needs; JSON has only lists."""
     if isinstance(descr, str):
         return descr
     return [
@@ -106,15 +108,19 @@ def _tuples(descr: Any) -> Any:
     ]
 
 
-def _refused(layout: BlockLayout, what: str, error: OSError) -> MemoryRefused:
+def _refused(layout: BlockLayout, resource: str, error: OSError) -> MemoryRefused:
     return MemoryRefused(
-        f"{layout.bytes / 2**20:,.0f} MiB of {what} cannot be had "
+        f"cannot allocate {layout.bytes / 2**20:,.0f} MiB of {resource} "
         f"({error.strerror}): lower replay.capacity or worlds."
     )
 
 
 class Block:
-    """The memory of a plan; `block[name]` is an array in it."""
+    """Memory that processes share: `block[name]` is an array in it.
+
+    The one rule: a block never changes its size. It is allocated in full before any other
+    process maps it, so that no access can fail later.
+    """
 
     def __init__(self, layout: BlockLayout, descriptor: int) -> None:
         self.layout, self.descriptor = layout, descriptor
@@ -126,7 +132,7 @@ class Block:
 
     @classmethod
     def create(cls, layout: BlockLayout) -> Block:
-        """Allocate a block, all zeros."""
+        """Allocate an anonymous block, filled with zeros."""
         check_available(layout.bytes)
         descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
@@ -139,12 +145,12 @@ class Block:
 
     @classmethod
     def private(cls, layout: BlockLayout) -> Block:
-        """Return a block that no other process sees; it goes with its last array."""
+        """Return a block of this process alone; it is freed with its last array."""
         return cls(layout, -1)
 
     @classmethod
     def create_file(cls, layout: BlockLayout, path: Path) -> Block:
-        """Allocate a block as a new file on disk, all zeros."""
+        """Allocate a block as a new file, filled with zeros."""
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
@@ -158,24 +164,24 @@ class Block:
 
     @classmethod
     def open_file(cls, layout: BlockLayout, path: Path) -> Block:
-        """Open a block that was made as a file.
+        """Open a block that `create_file` created.
 
         Raises:
-            MemoryRefused: if the file is missing or is not as large as it was made.
+            MemoryRefused: if the file is missing or has another size.
         """
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             raise MemoryRefused(
-                f"{path} cannot be opened ({error.strerror}): delete its folder to go on "
-                "from the last checkpoint."
+                f"cannot open {path} ({error.strerror}): delete its folder to resume from "
+                "the last checkpoint."
             ) from error
         size = os.fstat(descriptor).st_size
         if size != layout.bytes:
             os.close(descriptor)
             raise MemoryRefused(
-                f"{path} has {size} bytes, expected {layout.bytes}: it is of another run, "
-                "or of another version of Rookery; delete its folder to go on from the "
+                f"{path} has {size} bytes, expected {layout.bytes}: it belongs to another "
+                "run or another version of Rookery; delete its folder to resume from the "
                 "last checkpoint."
             )
         return cls(layout, descriptor)
@@ -184,7 +190,7 @@ class Block:
         return self.arrays[name]
 
     def close(self) -> None:
-        """Let go of the memory; arrays that are still in use keep it until they go."""
+        """Release the memory; it is freed once no array in it is in use any more."""
         self.arrays.clear()
         if self.descriptor >= 0:
             os.close(self.descriptor)

@@ -1,9 +1,10 @@
-"""Single numbers that one process writes and others read, each alone in a cache line.
+"""Counters: how processes tell each other what is complete.
 
-A fence stands before each store that commits and after each load that trusts, so that on
-every processor the data is there before the number that promises it. Words only grow, so
-a process may wait for one value after the other. It does so in the kernel, on the word
-itself (a futex): nobody holds anything that could be lost with a killed process.
+There is a fence before each store that commits data and after each load that relies on it,
+so that on every processor the data is visible before the counter that announces it.
+Counters only grow, so a process that needs several can wait for one after the other. It
+waits in the kernel, on the counter itself (a futex): no process holds anything that could
+be lost when it is killed.
 """
 
 from __future__ import annotations
@@ -21,16 +22,44 @@ _fence_lock.acquire()
 
 
 def fence() -> None:
-    """Let no load or store pass: releasing and taking a private lock is a full barrier."""
+    """Keep every load and store on its side of this call, for all processors.
+
+    A release keeps earlier accesses before it and an acquire keeps later ones after it, and
+    the two cannot swap, not even on ARM: both are atomic accesses of the same lock.
+    """
     _fence_lock.release()
     _fence_lock.acquire()
 
 
+def version_of(agent: str) -> str:
+    """Return the name of the counter of an agent's newest complete version, + 1."""
+    return f"version {agent}"
+
+
+def beat_of(role: str) -> str:
+    """Return the name of the counter of a process's signs of life."""
+    return f"{role} beat"
+
+
+def time_of(role: str, kind: str) -> str:
+    """Return the name of the counter of nanoseconds that a process spent on something.
+
+    Args:
+        role: of the process.
+        kind: 'work', 'wait' or 'protocol'.
+    """
+    return f"{role} {kind}"
+
+
 class Counters:
-    """Named numbers in a block; they start at 0."""
+    """Named counters in a block; they start at 0.
+
+    A counter is a 64-bit integer on its own cache line, with a single writer. The one rule:
+    everything that a counter announces is written before the counter is.
+    """
 
     def __init__(self, block: Block) -> None:
-        self._cells = {
+        self._values = {
             name: array.data.cast("B").cast("q") for name, array in block.arrays.items()
         }
         self._addresses = {
@@ -39,30 +68,30 @@ class Counters:
 
     @staticmethod
     def layout(names: Iterable[str]) -> BlockLayout:
-        """Return a plan with one cache line per word."""
+        """Return a layout with one cache line per counter."""
         return BlockLayout({name: ((LINE // 8,), np.int64) for name in names})
 
     def store(self, name: str, value: int) -> None:
-        """Commit: everything written before is seen by whoever sees this value."""
+        """Commit: a process that loads this value sees everything written before it."""
         fence()
-        self._cells[name][0] = value
-        fence()  # whatever is overwritten next is overwritten after this
+        self._values[name][0] = value
+        fence()  # what is overwritten next is overwritten after this
         wake(self._addresses[name])
 
     def note(self, name: str, value: int) -> None:
-        """Write a number that promises nothing, such as a time spent; nobody is woken."""
-        self._cells[name][0] = value
+        """Write a value that announces nothing, such as a time, and wake no process."""
+        self._values[name][0] = value
 
     def load(self, name: str) -> int:
-        """Return a word; what its writer wrote before it can be trusted."""
-        value = self._cells[name][0]
+        """Return a counter; everything written before it was stored is now visible."""
+        value = self._values[name][0]
         fence()
         return value
 
     def wait(self, name: str, at_least: int, seconds: float) -> bool:
-        """Wait until a word has grown to a value; False if it did not in this time.
+        """Wait until a counter has reached a value; return whether it has.
 
-        Waiting may end early, so whoever waits asks again.
+        The wait can end early, so call it in a loop.
         """
         value = self.load(name)
         if value >= at_least:

@@ -1,7 +1,7 @@
 """Waiting in the kernel until a number in shared memory changes.
 
-A futex belongs to nobody: whoever waits is woken by the next store or by the clock, also
-if every other process is dead. Where the system has none, waiting is a short sleep.
+No process owns a futex: a waiting process is woken by the next store or by its timeout,
+even if all other processes are dead. On systems without futexes, it sleeps briefly instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 
 NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-WAIT, WAKE, EVERYONE = 0, 1, 2**31 - 1
+WAIT, WAKE, ALL = 0, 1, 2**31 - 1
 SHORT_SLEEP = 0.0005
 
 
@@ -26,9 +26,9 @@ _call = ctypes.CDLL(None).syscall if HAS_FUTEX else None
 
 
 def wait_for_change(address: int, value: int, seconds: float) -> None:
-    """Wait until the 8-byte number at an address is no longer `value`, or time is up.
+    """Wait until the 8-byte number at an address is no longer `value`, or for so long.
 
-    Only its lower half is looked at: words grow in small steps.
+    A futex compares only the lower half, which is enough: counters grow in small steps.
     """
     if _call is None:
         time.sleep(min(seconds, SHORT_SLEEP))
@@ -40,6 +40,6 @@ def wait_for_change(address: int, value: int, seconds: float) -> None:
 
 
 def wake(address: int) -> None:
-    """Wake everybody who waits for the number at an address."""
+    """Wake all processes that wait for the number at an address."""
     if _call is not None:
-        _call(_number, ctypes.c_void_p(address), WAKE, EVERYONE, None, None, 0)
+        _call(_number, ctypes.c_void_p(address), WAKE, ALL, None, None, 0)

@@ -1,4 +1,4 @@
-"""What a process says of itself while it works: signs of life, and where its time goes."""
+"""Heartbeats: a process's signs of life, and how it spends its time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, beat_of, time_of
 from rookery.stop import StopFlag
 
 KINDS = ("work", "wait", "protocol")
+"""What a process spends time on."""
 
 
 class Heartbeat:
-    """The status words of one process; without words it only counts."""
+    """What the supervisor knows of a working process: signs of life, and times by kind.
+
+    The one rule: the work loop itself beats, and no thread does it for the loop, so that a
+    loop that hangs falls silent. Without counters, times are kept in this process only.
+    """
 
     def __init__(
         self, counters: Counters | None = None, role: str = "", stop: StopFlag | None = None
@@ -23,7 +28,7 @@ class Heartbeat:
         self.nanoseconds = dict.fromkeys(KINDS, 0)
 
     def beat(self) -> None:
-        """Give a sign of life; the work loop does so itself, and no thread for it.
+        """Give a sign of life.
 
         Raises:
             Stopped: if the run was asked to stop.
@@ -31,11 +36,11 @@ class Heartbeat:
         self._stop.check()
         self._beats += 1
         if self._counters is not None:
-            self._counters.note(f"{self._role} beat", self._beats)
+            self._counters.note(beat_of(self._role), self._beats)
 
     @contextmanager
     def spending(self, kind: str) -> Iterator[None]:
-        """Count the time of what is inside."""
+        """Add the time that the body takes."""
         started = time.perf_counter_ns()
         try:
             yield
@@ -43,7 +48,7 @@ class Heartbeat:
             self.spend(kind, time.perf_counter_ns() - started)
 
     def spend(self, kind: str, nanoseconds: int) -> None:
-        """Count some time."""
+        """Add a time."""
         self.nanoseconds[kind] += nanoseconds
         if self._counters is not None:
-            self._counters.note(f"{self._role} {kind}", self.nanoseconds[kind])
+            self._counters.note(time_of(self._role, kind), self.nanoseconds[kind])

@@ -1,9 +1,4 @@
-"""Reports: what a process says of a round, on its way to main.
-
-A report is JSON in a slot of fixed size. It is written before the word that publishes the
-round, so it is there, whole, when the round is. Report k lies in slot k mod slots; main has
-read it before its slot is needed again, since no round starts that main does not allow.
-"""
+"""Reports: what a process measured in a round, for main to log."""
 
 from __future__ import annotations
 
@@ -21,18 +16,23 @@ LENGTH = 8
 
 
 class ReportTooLong(RookeryError):
-    """A report does not fit the place that was made for it."""
+    """A report is longer than its slot."""
 
 
 class Reports:
-    """The newest reports of one writer."""
+    """The newest reports of one writer, as JSON in slots of fixed size.
+
+    Report k is in slot k mod slots. The one rule: a report is written before the counter
+    that publishes its round. So it is complete when the round is; and main has read it
+    before its slot is reused, since no round starts that main has not allowed.
+    """
 
     def __init__(self, block: Block, writer: str) -> None:
         self._slots = block[writer]
 
     @staticmethod
     def layout(sizes: Mapping[str, tuple[int, int]]) -> BlockLayout:
-        """Return the memory of all reports; writer to how many, and of how many bytes."""
+        """Return the layout of all reports; writer to number of slots and bytes of each."""
         return BlockLayout(
             {
                 writer: ((slots, LENGTH + -(-size // 8) * 8), np.uint8)
@@ -40,33 +40,33 @@ class Reports:
             }
         )
 
-    def write(self, number: int, about: Any) -> None:
-        """Write report `number`; it counts once its writer has published the round.
+    def write(self, number: int, report: Any) -> None:
+        """Write report `number`; it is valid once its writer has published the round.
 
         Raises:
-            ReportTooLong: if it has more bytes than were planned.
+            ReportTooLong: if it does not fit into its slot.
         """
-        data = json.dumps(about, separators=(",", ":")).encode()
+        data = json.dumps(report, separators=(",", ":")).encode()
         slot = self._slots[number % len(self._slots)]
         if LENGTH + len(data) > len(slot):
             raise ReportTooLong(
-                f"the report of round {number} takes {len(data)} bytes, and there is room "
-                f"for {len(slot) - LENGTH}: let the algorithm report fewer figures."
+                f"the report of round {number} has {len(data)} bytes, but its slot only "
+                f"{len(slot) - LENGTH}: have the algorithm report fewer metrics."
             )
         slot[:LENGTH].view(np.int64)[0] = len(data)
         slot[LENGTH : LENGTH + len(data)] = np.frombuffer(data, np.uint8)
 
     @property
     def count(self) -> int:
-        """How many of the newest are kept."""
+        """How many of the newest reports are kept."""
         return len(self._slots)
 
-    def is_there(self, number: int) -> bool:
-        """Whether its slot was ever written; not in memory made for a resumed run."""
+    def has(self, number: int) -> bool:
+        """Whether the slot of report `number` was ever written; not so after a resume."""
         return bool(self._slots[number % len(self._slots)][:LENGTH].any())
 
     def read(self, number: int) -> Any:
-        """Return report `number`, which has been published."""
+        """Return report `number`, whose round must have been published."""
         slot = self._slots[number % len(self._slots)]
         size = int(slot[:LENGTH].view(np.int64)[0])
         return json.loads(slot[LENGTH : LENGTH + size].tobytes())

@@ -1,8 +1,8 @@
-"""States: stage 5 of the data path, what a learner publishes and an actor acts with.
+"""Published states: stage 5 of the data path, from a learner to the actor.
 
-Two slots and a version word per agent; version v lies in slot v mod 2. The slot being
-written is never the one the word names, so a learner killed half-way leaves the previous
-version whole. Besides the weights, a slot holds all that learning needs to go on.
+The actor acts with the weights in a state. The rest of it is what a learner needs to
+continue: target network, optimizer, counters, priorities. The actor's own snapshots are
+published in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
 
 class VersionedState:
-    """The versions of one agent's state."""
+    """The two newest versions of an agent's state, in two slots, and a version counter.
+
+    Version v is in slot v mod 2. The one rule: the slot being written is never the one that
+    the counter names, so a learner that is killed while writing leaves the previous version
+    intact.
+    """
 
     def __init__(self, block: Block, counters: Counters, counter: str) -> None:
         self._slots = [
@@ -35,14 +40,14 @@ class VersionedState:
 
     @staticmethod
     def layout(shapes: Shapes) -> BlockLayout:
-        """Return the memory of two slots."""
+        """Return the layout of two slots."""
         return BlockLayout(
-            {f"{slot}/{name}": about for slot in (0, 1) for name, about in shapes.items()}
+            {f"{slot}/{name}": shape for slot in (0, 1) for name, shape in shapes.items()}
         )
 
     @property
     def version(self) -> int:
-        """The newest whole version; -1 before the first."""
+        """The newest complete version; -1 before the first."""
         return self._counters.load(self._counter) - 1
 
     def publish(self, version: int, arrays: Mapping[str, Array]) -> None:
@@ -52,13 +57,13 @@ class VersionedState:
         self._counters.store(self._counter, version + 1)
 
     def read_slot(self, slot: int) -> dict[str, Array]:
-        """Return the arrays of a slot, whatever is in them: for their shapes."""
+        """Return the arrays of a slot, whatever they contain: for their shapes."""
         return self._slots[slot]
 
     def newest(self, names: Collection[str]) -> tuple[int, dict[str, Array]]:
-        """Return the newest version and whole copies of some of its arrays.
+        """Return the newest version, and consistent copies of some of its arrays.
 
-        A copy that was overtaken while it was made is thrown away, and made again.
+        If a newer version is published while copying, the copies are made again.
         """
         while True:
             version = self.version
@@ -71,10 +76,12 @@ class VersionedState:
     def read(self, version: int) -> dict[str, Array]:
         """Return the arrays of an exact version, in place.
 
-        It is one of the two newest; a round starts only when all versions before it are
-        whole, and its slots are not written before it is over.
+        It must be one of the two newest. A round starts only when all versions before it
+        are complete, and the slots it reads are not written before it is over.
         """
         newest = self.version
         if not max(0, newest - 1) <= version <= newest:
-            raise AssertionError(f"version {version} is not there; the newest is {newest}")
+            raise AssertionError(
+                f"version {version} is not available; the newest is {newest}"
+            )
         return self._slots[version % 2]

@@ -1,1 +1,1 @@
-"""Starting, watching and restarting the processes of a run; nothing about learning."""
+"""Starting, watching and restarting the processes of a run. Knows nothing about RL."""

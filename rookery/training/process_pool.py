@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rookery.actor.process import play
 from rookery.algorithms.base import Agent
+from rookery.learner.process import learn
 from rookery.protocol.arena import ACTOR, HANDED, SNAPSHOT, Arena, worker_name
 from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule
+from rookery.shm.counters import version_of
 from rookery.stop import StopFlag
 from rookery.supervisor.launcher import Child, start
 from rookery.supervisor.supervisor import Limits, Supervisor, Tell
@@ -46,8 +49,7 @@ class ProcessPool:
         self._agents = agents
         self._is_handed_over = False
         progress = {ACTOR: SNAPSHOT} | {
-            role: f"version {agents[numbers[0]].id}"
-            for role, numbers in self.hosted.items()
+            role: version_of(agents[numbers[0]].id) for role, numbers in self.hosted.items()
         }
         restarts = process_spec.config.restarts
         limits = Limits(restarts.limit, restarts.silence)
@@ -87,10 +89,10 @@ class ProcessPool:
         """See that round `number` is played and learned."""
         if not self._is_handed_over:
             self._hand_over()
-        while not self._schedule.wait_a_little(number, LOOK_SECONDS):
+        while not self._schedule.wait_complete(number, LOOK_SECONDS):
             self._stop.check()
             self.supervisor.watch()
-            self.supervisor.look_for_stalls()
+            self.supervisor.report_stalls()
 
     def settle(self) -> None:
         """Wait until all have done what they may, so that all are at one boundary."""
@@ -101,7 +103,7 @@ class ProcessPool:
         while not self.is_ready:
             self._stop.check()
             time.sleep(LOOK_SECONDS)
-        self.supervisor.begun()
+        self.supervisor.mark_begun()
         self._arena.counters.store(HANDED, self._process_spec.generation)
         self._is_handed_over = True
 
@@ -121,7 +123,8 @@ class ProcessPool:
             self._process_spec, role=role, hosted=self.hosted.get(role, ())
         )
         memory = self._arena.describe(None if role == ACTOR else self._hosted_ids(role))
-        return start(role, process_spec.to_json(), memory)
+        entry_point = play if role == ACTOR else learn
+        return start(role, entry_point, process_spec.to_json(), memory)
 
 
 def share_out(agents: Sequence[Agent], workers: int) -> list[list[int]]:

@@ -214,7 +214,7 @@ class Training:
         newest, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
         new = range(self.matches + 1, newest + 1)
         self.matches = newest
-        return [reports.read(number) for number in new if reports.is_there(number)]
+        return [reports.read(number) for number in new if reports.has(number)]
 
     @standard_state()
     def publish_first(self) -> None:

@@ -25,7 +25,6 @@ from rookery.games.players import Player
 from rookery.learner.learner import reader_of
 from rookery.protocol.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
 from rookery.replay.buffer import DamagedRow
-from rookery.replay.rows import HEADER
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
 
@@ -386,7 +385,7 @@ def test_what_an_agent_acts_on_is_stacked_from_its_rows(staged, in_turn, agent):
         if agent in moment.agents
     ]
     for turn, seen in enumerate(acted_on):
-        found = reader.look(np.full(WORLDS, turn), np.arange(WORLDS))
+        found = reader.observations(np.full(WORLDS, turn), np.arange(WORLDS))
         np.testing.assert_array_equal(found["spot"], seen["spot"])
         assert seen["spot"].shape == (WORLDS, 3, 3)
 
@@ -690,7 +689,9 @@ def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(stage
 
     for place, spec in enumerate(stage.game.agents):
         records = stage.arena.rows(spec.id).records
-        columns = [name for name in records.dtype.names if name not in HEADER]
+        columns = [
+            name for name in records.dtype.names if name not in ("sequence", "checksum")
+        ]
         found = bytes(32)
         for start in (0, 4):
             chain = hashlib.sha256(found)

@@ -119,8 +119,8 @@ def test_what_is_learned_from_is_what_was_acted_with(training, monkeypatch):
 
     def watched_cut(reader, steps, *rest):
         chain = cut(reader, steps, *rest)
-        there = chain.places[:, 0] >= 0
-        found.append((reader, steps[chain.places[there, 0]], chain.hidden[there]))
+        there = chain.indices[:, 0] >= 0
+        found.append((reader, steps[chain.indices[there, 0]], chain.hidden[there]))
         return chain
 
     monkeypatch.setattr(Timeline, "read", watched_read)

@@ -126,7 +126,7 @@ def test_the_last_window_is_what_was_acted_on(trained, monkeypatch, game):
         )
         assert reader.rows.slots < turns / 2  # the ring has gone around
         for turn in range(turns - 20, turns):
-            found = reader.look(np.full(3, turn), np.arange(3))
+            found = reader.observations(np.full(3, turn), np.arange(3))
             for name, part in watched.acted_on[agent.id, turn].items():
                 assert found[name].tobytes() == part.tobytes()
 
@@ -188,7 +188,7 @@ def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
     reader = reader_of(
         agent, training.arena.rows(agent.id), training.config.turns_per_round
     )
-    reader.take_in(42)
+    reader.advance(42)
     turns, worlds = reader.opening(reader.usable)
     assert turns.min() == 22
     assert {turn // 7 for turn in turns.tolist()} == {3, 4, 5}

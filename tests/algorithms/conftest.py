@@ -125,7 +125,7 @@ class Experience:
         """
         for _ in range(self.turns):
             self._play_turn(nan_rewards, absent, tamper, closing_legal)
-        self.reader.take_in(self.turn)
+        self.reader.advance(self.turn)
 
     @property
     def first(self) -> int:

@@ -299,7 +299,7 @@ def test_targets_use_the_mask_of_the_row_in_which_a_transition_closes():
 
     reader = trainer.experiences[0].reader
     drawn = Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0]
-    transitions = reader.draw(drawn)
+    transitions = reader.sample(drawn)
     worlds = transitions % reader.worlds
     expected = reader.at("legal", reader.closes(transitions), worlds)
     assert np.array_equal(trainer.learner.batch.next_legal[0].numpy(), expected)
@@ -409,7 +409,7 @@ def test_standardised_rewards_are_divided_by_their_spread():
     trainer.train()
 
     reader = trainer.experiences[0].reader
-    transitions = reader.draw(Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0])
+    transitions = reader.sample(Stream(SEED, Purpose.LEARNER).uniform((0, 1, 0), 0, 8)[0])
     spread = reader.rewards_since(0).astype(np.float64).std()
     expected = reader.batch(transitions).returns / spread
     assert np.allclose(trainer.learner.batch.returns[0].numpy(), expected, rtol=1e-5)
@@ -436,7 +436,7 @@ def make_input(agents, worlds, data_seed=0, exploration=0.0, legal=None):
         experience = Experience(agent, data_seed, worlds=worlds)
         experience.play_round()
         turns = np.full(worlds, experience.turn - 1)
-        observations.append(experience.reader.look(turns, np.arange(worlds)))
+        observations.append(experience.reader.observations(turns, np.arange(worlds)))
     draws = np.random.default_rng(data_seed).random((len(agents), worlds, 2))
     return PolicyInput(
         observations,

@@ -337,7 +337,7 @@ def make_input(agent, worlds, exploration=1.0, legal=None, data_seed=0):
     experience = Experience(agent, data_seed, worlds=worlds)
     experience.play_round()
     turns = np.full(worlds, experience.turn - 1)
-    observations = experience.reader.look(turns, np.arange(worlds))
+    observations = experience.reader.observations(turns, np.arange(worlds))
     draws = np.random.default_rng(data_seed).random((1, worlds, 2))
     return PolicyInput([observations], [legal], draws, np.array([exploration]))
 

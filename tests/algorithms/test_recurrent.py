@@ -55,7 +55,7 @@ def hand_reader(agent):
         over = np.array([turn == 2])
         writer.write_outcome(turn, np.array([rewards[turn]]), over, ~np.ones(1, bool))
     reader = ReplayReader("0", rows, capacity=5, frames=1, n_step=1, discount=0.5)
-    reader.take_in(5)
+    reader.advance(5)
     return reader
 
 
@@ -130,7 +130,7 @@ class Plain:
 
     def step(self, reader, turn, world, hidden, activation):
         """Return the hidden state after a row."""
-        observations = reader.look(np.array([turn]), np.array([world]))
+        observations = reader.observations(np.array([turn]), np.array([world]))
         parts = self._agent.spec.parts
         flat = [observations[name].reshape(-1) * parts[name].scale for name in parts]
         inputs = torch.from_numpy(np.concatenate(flat).astype(np.float32))

@@ -120,7 +120,7 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
     reader, table = trainer.experiences[0].reader, {}
     for update in range(2):
         drawn = Stream(SEED, Purpose.LEARNER).uniform((2, 1, update), 0, 8)[0]
-        batch = reader.batch(reader.draw(drawn))
+        batch = reader.batch(reader.sample(drawn))
         for i in range(8):
             now, after = (
                 (seen["view"][i].tobytes(), seen["self"][i].tobytes())

@@ -285,7 +285,7 @@ def read(lived: update.Experience, settings: AgentSettings) -> ReplayReader:
     """Return the first agent's reader, with everything taken in."""
     agent = Agent(0, lived.spec, settings, update.IQN, learns=True)
     reader = reader_of(agent, lived.rows[0], 100)
-    reader.take_in(lived.turns)
+    reader.advance(lived.turns)
     return reader
 
 
@@ -293,7 +293,7 @@ def as_drawn(
     reader: ReplayReader, draws: Array, size: int
 ) -> tuple[PlainBatch, torch.Tensor, torch.Tensor]:
     """Return the batch and the fractions that a rule makes of its draws."""
-    batch = reader.batch(reader.draw(draws[:size]))
+    batch = reader.batch(reader.sample(draws[:size]))
     plain = PlainBatch(
         torch.from_numpy(batch.seen["view"].reshape(size, -1)).float(),
         torch.from_numpy(batch.next_seen["view"].reshape(size, -1)).float(),

@@ -65,7 +65,7 @@ def test_steps_longer_than_a_round_are_learned_from_in_the_round_they_close(
 
     while life.turn <= back:
         life.play_round()
-        reader.take_in(life.turn)
+        reader.advance(life.turn)
         closed += reader.closed_since(life.turn - turns).tolist()
         left_out += reader.left_behind(turns)
 
@@ -81,11 +81,11 @@ def test_a_step_that_stays_open_for_too_long_is_left_out_and_counted_once(turns)
 
     while life.turn <= 500:
         life.play_round()
-        reader.take_in(life.turn)
+        reader.advance(life.turn)
         closed += reader.closed_since(life.turn - turns).tolist()
         counts.append(reader.left_behind(turns))
         started_anew = life.reader()
-        started_anew.take_in(life.turn)
+        started_anew.advance(life.turn)
         anew.append(started_anew.left_behind(turns))
 
     assert 1 not in closed

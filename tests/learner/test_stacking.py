@@ -337,7 +337,7 @@ def acted(case, agents, worlds):
         )
         life.play_round()
         last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
-        seen.append(life.reader.look(last, every))
+        seen.append(life.reader.observations(last, every))
         legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
         draws.append(np.random.default_rng(agent.number).random((worlds, 2)))
         if algorithm.learner.hidden(agent.settings):

@@ -1,4 +1,4 @@
-"""Processes and words are all there is: no lock, no queue, no thread."""
+"""Processes share counters only: no lock, no queue, no thread."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LOCKING = {
 }
 FENCE = ("shm/counters.py", "threading")
 FOLDER = ("runs/folder.py", "fcntl.flock")
-"""One run per folder: taken once by main at the start, and on no way of data."""
+"""One run per folder: locked once by main at the start, and not on the data path."""
 
 
 def uses(path: Path) -> Iterator[str]:
-    """Return what a module imports, and what it takes from modules that can lock."""
+    """Return what a module imports, and the attributes it uses of imported modules."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (name.name.split(".")[0] for name in node.names)
@@ -39,21 +39,21 @@ def uses(path: Path) -> Iterator[str]:
 
 @pytest.mark.shows("A3", "A6")
 def test_nothing_but_the_private_fence_uses_a_lock_or_a_thread() -> None:
-    found = {
+    locking = {
         (str(path.relative_to(ROOT)), used)
         for path in ROOT.rglob("*.py")
         for used in uses(path)
         if used in LOCKING
     }
 
-    assert FENCE in found
-    assert found <= {FENCE, FOLDER}
+    assert FENCE in locking
+    assert locking <= {FENCE, FOLDER}
 
 
 @pytest.mark.shows("A6")
 def test_the_fence_is_a_lock_that_no_other_process_can_see() -> None:
     tree = ast.parse((ROOT / "shm" / "counters.py").read_text())
-    takes = [
+    used = [
         node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
@@ -61,4 +61,4 @@ def test_the_fence_is_a_lock_that_no_other_process_can_see() -> None:
         and node.value.id == "threading"
     ]
 
-    assert takes == ["Lock"]
+    assert used == ["Lock"]

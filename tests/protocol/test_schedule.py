@@ -1,4 +1,4 @@
-"""When a round may start: everybody reads the words for themselves."""
+"""When a round can start: each process reads the counters itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rookery.protocol.arena import COMMIT, GATE, HANDED, SNAPSHOT
 from rookery.protocol.schedule import RoundSchedule
 from rookery.runs.configure import configure
 from rookery.shm.block import Block
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, version_of
 from rookery.shm.heartbeat import Heartbeat
 
 TURNS = 10
-VERSIONS = ["version a", "version b"]
+VERSIONS = [version_of("a"), version_of("b")]
 
 
 class Waits(Exception):
@@ -52,31 +52,31 @@ def complete(counters: Counters, boundary: int) -> None:
         counters.store(version, boundary + 1)
 
 
-def waits(what: Callable[[], object]) -> bool:
+def waits(call: Callable[[], object]) -> bool:
     try:
-        what()
+        call()
     except Waits:
         return True
     return False
 
 
-def test_a_border_is_complete_when_nothing_of_it_is_missing(counters: Counters) -> None:
+def test_a_boundary_is_complete_when_no_counter_is_behind(counters: Counters) -> None:
     schedule = schedule_of(counters, "pipelined")
     complete(counters, 4)
     assert schedule.is_complete(4)
     assert not schedule.is_complete(5)
 
     for name in (COMMIT, SNAPSHOT, *VERSIONS):
-        had = counters.load(name)
-        counters.store(name, had - 1)
+        value = counters.load(name)
+        counters.store(name, value - 1)
         assert not schedule.is_complete(4)
-        assert not schedule.wait_a_little(4, 0.0)
-        counters.store(name, had)
-    assert schedule.wait_a_little(4, 0.0)
+        assert not schedule.wait_complete(4, 0.0)
+        counters.store(name, value)
+    assert schedule.wait_complete(4, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["sync", "pipelined"])
-def test_a_round_is_played_when_the_border_before_is_complete_and_main_allows_it(
+def test_a_round_is_played_when_the_boundary_before_is_complete_and_main_allows_it(
     kind: str, counters: Counters
 ) -> None:
     schedule = schedule_of(counters, kind)
@@ -114,7 +114,7 @@ def test_in_pipelined_a_round_is_learned_from_the_rows_before_it(
 
 
 @pytest.mark.shows("A6")
-def test_in_async_a_learner_waits_for_rows_and_for_no_other_learner(
+def test_in_async_a_learner_waits_for_rows_but_not_for_other_learners(
     counters: Counters,
 ) -> None:
     schedule = schedule_of(counters, "async")
@@ -130,12 +130,12 @@ def test_in_async_a_learner_waits_for_rows_and_for_no_other_learner(
 
 @pytest.mark.shows("C2")
 @pytest.mark.parametrize("max_lag", [1, 2, 5])
-def test_in_async_playing_is_never_further_ahead_than_the_bound(
+def test_in_async_playing_is_at_most_max_lag_rounds_ahead(
     max_lag: int, counters: Counters
 ) -> None:
     schedule = schedule_of(counters, "async", max_lag)
     complete(counters, 6)
-    counters.store(VERSIONS[1], 4)  # the newest whole version is 3
+    counters.store(VERSIONS[1], 4)  # the newest complete version is 3
     counters.store(GATE, 100)
 
     for number in range(1, 20):
@@ -155,7 +155,7 @@ def test_main_allows_as_many_rounds_as_reports_are_kept(
 
     assert counters.load(GATE) == schedule.last_allowed == 3 + ahead
     schedule.open(19)
-    assert schedule.last_allowed == 20  # there are no more
+    assert schedule.last_allowed == 20  # the last round
 
 
 def test_processes_begin_when_main_has_handed_over_to_their_generation(

@@ -130,7 +130,7 @@ class Experience:
             rows += islice(stream, TURNS)
         for turn in range(self.boundary - TURNS, self.boundary):
             self._write(turn, [rows[turn] for rows in self.worlds])
-        self.reader.take_in(self.boundary)
+        self.reader.advance(self.boundary)
 
     def _write(self, turn: int, rows: list[Row]) -> None:
         def column(name):

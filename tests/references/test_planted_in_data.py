@@ -25,7 +25,7 @@ from tests.references.test_returns import compare_returns
 def truncation_ends_it_all(right):
     def wrong(stretch, *rest):
         ended = stretch.terminated | stretch.truncated
-        return right(replay.Stretch(stretch.active, stretch.rewards, ended, ended), *rest)
+        return right(replay.Segment(stretch.active, stretch.rewards, ended, ended), *rest)
 
     return wrong
 
@@ -48,13 +48,13 @@ def forget_earlier_rounds(right):
 
 
 def only_what_is_new(right):
-    return lambda self, new: self._set(self._place(new), np.full(len(new), self.largest))
+    return lambda self, new: self._set(self._leaf(new), np.full(len(new), self.largest))
 
 
 def weigh_one(right):
     def wrong(self, new):
         right(self, new)
-        self._set(self._place(new), np.ones(len(new)))
+        self._set(self._leaf(new), np.ones(len(new)))
 
     return wrong
 
@@ -104,16 +104,16 @@ BUGS = {
         "usable|closing",
     ),
     "the spread is that of the newest rewards": Bug(
-        compare_returns, RewardSpread, "take_in", forget_earlier_rounds, "factor"
+        compare_returns, RewardSpread, "update", forget_earlier_rounds, "factor"
     ),
     "transitions that left keep their priority": Bug(
-        compare_priorities, Priorities, "take_in", only_what_is_new, "priorities"
+        compare_priorities, Priorities, "advance", only_what_is_new, "priorities"
     ),
     "new transitions do not get the largest priority": Bug(
-        compare_priorities, Priorities, "take_in", weigh_one, "priorities"
+        compare_priorities, Priorities, "advance", weigh_one, "priorities"
     ),
     "importance weights are divided by the smallest": Bug(
-        compare_priorities, Priorities, "draw", divided_by_the_smallest, "importance"
+        compare_priorities, Priorities, "sample", divided_by_the_smallest, "importance"
     ),
     "priorities are squared errors": Bug(
         compare_priorities,

@@ -28,7 +28,7 @@ def compare_priorities(case: int) -> None:
         plain = PlainPriorities(agent.settings.replay, experience.slots, WORLDS)
         for number in range(ROUNDS):
             experience.play_round()
-            tree.take_in(experience.reader.closed_since(number * TURNS))
+            tree.advance(experience.reader.closed_since(number * TURNS))
             plain.take_in(
                 [step.row for step in transitions(experience, agent.settings.n_step)]
             )
@@ -40,7 +40,7 @@ def compare_priorities(case: int) -> None:
 def compare_draws(generator, tree: Priorities, plain: PlainPriorities) -> None:
     for _ in range(3):
         numbers, errors = generator.random(5), generator.exponential(2.0, 5)
-        steps, importance = tree.draw(numbers)
+        steps, importance = tree.sample(numbers)
         places, weights = plain.draw(numbers)
         same("drawn transitions", [divmod(step, WORLDS) for step in steps.tolist()], places)
         agree("importance weights", importance, weights)
@@ -64,11 +64,11 @@ def test_draws_are_as_frequent_as_the_paper_says():
         Priorities(agent.settings.replay, experience.reader),
         experience.reader.usable,
     )
-    tree.take_in(steps)
+    tree.advance(steps)
     errors = np.random.default_rng(0).exponential(2.0, len(steps))
     tree.update(steps, errors)
 
-    drawn, _ = tree.draw((np.arange(100_000) + 0.5) / 100_000)
+    drawn, _ = tree.sample((np.arange(100_000) + 0.5) / 100_000)
 
     powers = (errors + 1e-3) ** 0.6
     found = [(drawn == step).mean() for step in steps]

@@ -25,7 +25,7 @@ def compare_returns(case: int) -> None:
         spread = RewardSpread(agent.settings.reward)
         for number in range(ROUNDS):
             experience.play_round()
-            spread.take_in(experience.reader, number * TURNS)
+            spread.update(experience.reader, number * TURNS)
             compare_steps(experience, n, first=number * TURNS)
             agree("factor of rewards", spread.factor, factor_of(experience))
 

@@ -1,6 +1,6 @@
-"""What an agent lived through, as plain lists, and replays written from it.
+"""An agent's experience as plain lists, and replays written from it.
 
-Everything here is slow and plain on purpose: it is what the fast code is compared with.
+Everything here is slow and plain on purpose: the fast code is compared with it.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ class Row(NamedTuple):
         return self.terminated or self.truncated
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     closes: int
     returns: float
     discount: float
 
 
-def episode(life: list[tuple[bool, float]], end: tuple[bool, bool], after: int = 0):
+def episode(turns: list[tuple[bool, float]], end: tuple[bool, bool], after: int = 0):
     """Return an agent's rows of one episode.
 
     Args:
-        life: whether it was active, and its reward, turn by turn.
+        turns: whether it is active, and its reward, turn by turn.
         end: terminated and truncated, in the last of these turns.
-        after: turns that its world goes on without it.
+        after: turns that its world continues without it.
     """
-    rows = [Row(age, active, reward) for age, (active, reward) in enumerate(life)]
+    rows = [Row(age, active, reward) for age, (active, reward) in enumerate(turns)]
     rows[-1] = rows[-1]._replace(terminated=end[0], truncated=end[1])
     return rows + [Row(len(rows) + i) for i in range(after + 1)]  # the last one closes
 
 
 def decoded(data: bytes) -> list[Row]:
-    """Return a row for each byte: who is out, joins late, ends while out, ends early.
+    """Return a row for each byte: agents are out, join late, end while out, end early.
 
-    About one byte in five ends an episode, and up to two rows follow before it closes.
+    About one byte in five ends an episode, and up to two rows follow before the next.
     """
     rows: list[Row] = []
     age = idle = 0
@@ -92,54 +92,55 @@ def histories(draw, max_turns: int = 40, max_worlds: int = 3) -> list[list[Row]]
     return [decoded(data[world::worlds]) for world in range(worlds)]
 
 
-def repeat(several: list[list[Row]], turns: int) -> list[Row]:
-    """Return so many rows of episodes, over and over."""
-    once = [row for rows in several for row in rows]
+def repeat(episodes: list[list[Row]], turns: int) -> list[Row]:
+    """Return so many rows of episodes that are repeated."""
+    once = [row for rows in episodes for row in rows]
     return (once * (turns // len(once) + 1))[:turns]
 
 
-def step_at(
+def transition_at(
     rows: list[Row], opens: int, n_step: int, discount: float, per_step: bool = False
-) -> Step | None:
-    """Return the step that opens in a row, walking on row by row.
+) -> Transition | None:
+    """Return the transition that opens in a row, computed row by row.
 
-    None if none opens there, or it has not closed by the last row.
+    None if none opens there, or if it has not closed by the last row.
     """
     if not rows[opens].active:
         return None
     total, own_steps = 0.0, 0
-    for here in range(opens, len(rows)):
-        elapsed = own_steps if per_step else here - opens
-        total += discount**elapsed * rows[here].reward
-        after = here + 1
+    for row in range(opens, len(rows)):
+        elapsed = own_steps if per_step else row - opens
+        total += discount**elapsed * rows[row].reward
+        after = row + 1
         if after == len(rows):
             return None
-        own_steps += rows[after].active or rows[here].ends
-        value = discount ** (own_steps if per_step else after - opens)
-        if rows[here].ends:
-            return Step(after, total, 0.0 if rows[here].terminated else value)
+        own_steps += rows[after].active or rows[row].ends
+        bootstrap = discount ** (own_steps if per_step else after - opens)
+        if rows[row].ends:
+            return Transition(after, total, 0.0 if rows[row].terminated else bootstrap)
         if own_steps == n_step:
-            return Step(after, total, value)
+            return Transition(after, total, bootstrap)
     raise AssertionError("the loop returns")
 
 
-def seen_in(turn: int, world: int, worlds: int) -> dict[str, np.ndarray]:
-    """Return what the agent saw in a row: no two rows alike, and none zero."""
+def observation(turn: int, world: int, worlds: int) -> dict[str, np.ndarray]:
+    """Return the observation in a row: different in every row, and never zero."""
     number = 1 + turn * worlds + world
     view = np.full((2, 2), number, np.uint16)
     return {"view": view, "self": np.full((1,), number / 8, np.float32)}
 
 
 def stacked(rows: list[Row], turn: int, world: int, worlds: int, frames: int):
-    """Return what it saw with the rows before, oldest first, one by one."""
-    found = []
+    """Return the observations of the last rows, oldest first, computed one by one."""
+    observations = []
     for back in reversed(range(frames)):
         if back <= rows[turn].age:
-            found.append(seen_in(turn - back, world, worlds))
+            observations.append(observation(turn - back, world, worlds))
         else:
-            shapes = seen_in(turn, world, worlds)
-            found.append({name: np.zeros_like(part) for name, part in shapes.items()})
-    return {name: np.stack([parts[name] for parts in found]) for name in SPEC.parts}
+            parts = observation(turn, world, worlds)
+            zeros = {name: np.zeros_like(part) for name, part in parts.items()}
+            observations.append(zeros)
+    return {name: np.stack([o[name] for o in observations]) for name in SPEC.parts}
 
 
 def legal_in(turn: int, world: int) -> list[bool]:
@@ -148,7 +149,7 @@ def legal_in(turn: int, world: int) -> list[bool]:
 
 @dataclass
 class Replay:
-    """A history on its way through rows in a block."""
+    """A history that is written to rows in a block."""
 
     worlds: list[list[Row]]
     capacity: int = 1000
@@ -177,7 +178,7 @@ class Replay:
         return -(-self.capacity // len(self.worlds))
 
     def write(self, boundary: int) -> None:
-        """Write the rows of all turns before a border that are not written yet."""
+        """Write the rows of all turns before a boundary that are not written yet."""
         for turn in range(self.written, boundary):
             self.write_turn(turn)
         self.written = max(self.written, boundary)
@@ -185,8 +186,8 @@ class Replay:
     def write_turn(self, turn: int) -> None:
         count = len(self.worlds)
         rows = [world[turn] for world in self.worlds]
-        seen = [seen_in(turn, world, count) for world in range(count)]
-        parts = {name: np.stack([one[name] for one in seen]) for name in SPEC.parts}
+        observations = [observation(turn, world, count) for world in range(count)]
+        parts = {name: np.stack([o[name] for o in observations]) for name in SPEC.parts}
         active, rewards, terminated, truncated, age = (
             np.array([getattr(row, name) for row in rows])
             for name in ("active", "reward", "terminated", "truncated", "age")
@@ -199,7 +200,7 @@ class Replay:
         self.writer.write_outcome(turn, rewards, terminated, truncated)
 
     def reader(self, boundary: int | None = None) -> ReplayReader:
-        """Return a new reader; with a border, it has taken in everything up to it."""
+        """Return a new reader; with a boundary, one that has advanced to it."""
         reader = ReplayReader(
             SPEC.id,
             self.rows,
@@ -211,22 +212,22 @@ class Replay:
             shape_rewards=self.shape_rewards,
         )
         if boundary is not None:
-            reader.take_in(boundary)
+            reader.advance(boundary)
         return reader
 
-    def step(self, turn: int, world: int, boundary: int) -> Step | None:
-        """Return the step that opened there, as known at a border."""
-        rows = self.worlds[world][:boundary]
-        return step_at(rows, turn, self.n_step, self.discount, self.discount_per == "step")
+    def transition(self, turn: int, world: int, boundary: int) -> Transition | None:
+        """Return the transition that opened there, as known at a boundary."""
+        rows, per_step = self.worlds[world][:boundary], self.discount_per == "step"
+        return transition_at(rows, turn, self.n_step, self.discount, per_step)
 
     def usable(self, boundary: int) -> list[int]:
-        """Return the steps that can be learned from at a border, one by one."""
+        """Return the transitions that can be learned from at a boundary, one by one."""
         count = len(self.worlds)
         return [
             turn * count + world
             for turn in range(max(0, boundary - self.window), boundary)
             for world in range(count)
-            if self.step(turn, world, boundary) is not None
+            if self.transition(turn, world, boundary) is not None
         ]
 
 
@@ -236,13 +237,14 @@ def endless(turns: int, worlds: int = 1, reward: float = 1.0) -> list[list[Row]]
 
 
 def many_episodes(turns: int, worlds: int = 2) -> list[list[Row]]:
-    """Return worlds with short episodes, being out, and ends of every kind."""
-    kinds = [
+    """Return worlds with short episodes, absences, and ends of every kind."""
+    episodes = [
         episode([(True, 1.0), (False, 2.0), (True, -1.0), (True, 3.0)], (False, True)),
         episode([(True, 2.0)], (True, False), after=2),
         episode([(False, 0.0), (True, 1.0), (True, 1.0), (False, -2.0)], (True, False)),
         episode([(True, float(i % 3)) for i in range(9)], (False, True), after=1),
     ]
     return [
-        repeat(kinds[world % 4 :] + kinds[: world % 4], turns) for world in range(worlds)
+        repeat(episodes[world % 4 :] + episodes[: world % 4], turns)
+        for world in range(worlds)
     ]

@@ -1,4 +1,4 @@
-"""Rewards: scaled, clipped, standardised, and left alone by default."""
+"""Rewards: scaled, clipped, standardised, and unchanged by default."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ REWARDS = np.array([-10.0, -0.5, 0.0, 0.1, 3.0], np.float32)
 pytestmark = pytest.mark.shows("D6")
 
 
-def spread_of(replay, boundaries, **chosen):
-    """Return the spread after taking in the rows of some borders, one after another."""
+def spread_of(replay, boundaries, **overrides):
+    """Return the spread after some boundaries, one after the other."""
     reader = replay.reader()
-    spread = RewardSpread(RewardConfig(**chosen))
+    spread = RewardSpread(RewardConfig(**overrides))
     first = 0
     for boundary in boundaries:
         replay.write(boundary)
-        reader.take_in(boundary)
-        spread.take_in(reader, first)
+        reader.advance(boundary)
+        spread.update(reader, first)
         first = boundary
     return spread
 
@@ -33,34 +33,34 @@ def rewards_of(worlds, turns):
     return np.array([[row.reward for row in rows[:turns]] for rows in worlds])
 
 
-# Each reward by itself.
+# Single rewards.
 
 
-def test_rewards_are_left_alone_by_default():
+def test_rewards_are_unchanged_by_default():
     assert shaped(REWARDS, RewardConfig()).tobytes() == REWARDS.tobytes()
 
 
 def test_rewards_are_multiplied_by_the_scale():
-    found = shaped(REWARDS, RewardConfig(scale=0.1))
+    rewards = shaped(REWARDS, RewardConfig(scale=0.1))
 
-    np.testing.assert_allclose(found, REWARDS / 10, rtol=1e-6)
-    assert found.dtype == np.float32
+    np.testing.assert_allclose(rewards, REWARDS / 10, rtol=1e-6)
+    assert rewards.dtype == np.float32
 
 
-def test_rewards_are_kept_within_the_clip():
-    found = shaped(REWARDS, RewardConfig(clip=1.0))
+def test_rewards_are_clipped():
+    rewards = shaped(REWARDS, RewardConfig(clip=1.0))
 
-    np.testing.assert_array_equal(found, np.array([-1, -0.5, 0, 0.1, 1], np.float32))
-    assert found.dtype == np.float32
+    np.testing.assert_array_equal(rewards, np.array([-1, -0.5, 0, 0.1, 1], np.float32))
+    assert rewards.dtype == np.float32
 
 
 def test_rewards_are_scaled_before_they_are_clipped():
-    found = shaped(REWARDS, RewardConfig(scale=0.5, clip=1.0))
+    rewards = shaped(REWARDS, RewardConfig(scale=0.5, clip=1.0))
 
-    np.testing.assert_allclose(found, [-1, -0.25, 0, 0.05, 1])
+    np.testing.assert_allclose(rewards, [-1, -0.25, 0, 0.05, 1])
 
 
-def test_shaping_does_not_touch_the_rows():
+def test_shaping_does_not_change_the_rows():
     rows = REWARDS.copy()
 
     shaped(rows, RewardConfig(scale=2.0, clip=1.0))
@@ -82,8 +82,8 @@ def test_the_spread_is_numpys_over_all_rewards_so_far(worlds, turns, scale):
 
     rewards = scale * rewards_of(worlds, last)
     if rewards.size >= 2:
-        wanted = 1 / max(rewards.std(), 1e-6)
-        assert spread.factor == pytest.approx(wanted, rel=1e-5)
+        expected = 1 / max(rewards.std(), 1e-6)
+        assert spread.factor == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_spread_counts_rewards_that_left_the_window():
@@ -101,11 +101,11 @@ def test_the_spread_is_that_of_shaped_rewards():
 
     spread = spread_of(Replay(worlds), [10, 20, 30], standardise=True, scale=2.0, clip=1.0)
 
-    wanted = np.clip(2 * rewards_of(worlds, 30), -1, 1).std()
-    assert spread.factor == pytest.approx(1 / wanted)
+    expected = np.clip(2 * rewards_of(worlds, 30), -1, 1).std()
+    assert spread.factor == pytest.approx(1 / expected)
 
 
-def test_a_far_away_mean_does_not_blur_the_spread():
+def test_a_large_mean_does_not_make_the_spread_inaccurate():
     worlds = many_episodes(60, worlds=1)
     far = [[row._replace(reward=row.reward + 1e5) for row in rows] for rows in worlds]
 
@@ -114,27 +114,27 @@ def test_a_far_away_mean_does_not_blur_the_spread():
     assert spread.factor == pytest.approx(1 / rewards_of(far, 60).std(), rel=1e-6)
 
 
-def test_rewards_that_are_all_alike_are_not_blown_up_without_end():
+def test_equal_rewards_do_not_give_an_infinite_factor():
     spread = spread_of(Replay(endless(20)), [10, 20], standardise=True)
 
     assert np.isfinite(spread.factor)
 
 
-def test_returns_stay_as_they_are_without_standardising():
+def test_without_standardising_the_factor_is_1():
     spread = spread_of(Replay(many_episodes(20)), [10, 20])
 
     assert spread.factor == 1.0
     assert spread.state.tolist() == [0, 0, 0]
 
 
-def test_returns_stay_as_they_are_before_there_is_a_spread():
+def test_with_a_single_reward_the_factor_is_1():
     spread = spread_of(Replay(endless(1)), [1], standardise=True)
 
     assert spread.factor == 1.0
 
 
 def test_a_round_without_rows_changes_nothing():
-    """In `pipelined` the first round is learned from what was played before it."""
+    """In `pipelined`, the first round is learned from no rows."""
     worlds = many_episodes(20, worlds=2)
 
     spread = spread_of(Replay(worlds), [0, 10, 10, 20], standardise=True)
@@ -142,7 +142,7 @@ def test_a_round_without_rows_changes_nothing():
     assert spread.factor == pytest.approx(1 / rewards_of(worlds, 20).std())
 
 
-def test_a_loaded_spread_goes_on_where_it_was_saved():
+def test_a_loaded_spread_continues_where_it_was_saved():
     worlds = many_episodes(30, worlds=2)
     whole = spread_of(Replay(worlds), [10, 20, 30], standardise=True)
     replay = Replay(worlds)
@@ -151,7 +151,7 @@ def test_a_loaded_spread_goes_on_where_it_was_saved():
 
     other = RewardSpread(RewardConfig(standardise=True))
     other.load(state)
-    other.take_in(replay.reader(30), 20)
+    other.update(replay.reader(30), 20)
 
     np.testing.assert_array_equal(other.state, whole.state)
 

@@ -1,4 +1,4 @@
-"""Rows: what a slot holds, when it is whole, and what is stacked from it."""
+"""Rows: the columns of a slot, when it is whole, and stacks of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.replay.histories import (
     episode,
     histories,
     many_episodes,
-    seen_in,
+    observation,
     stacked,
 )
 
@@ -30,19 +30,19 @@ def rows_of(spec=SPEC, worlds=2, slots=4):
 
 
 def views(replay, turn, world=0, frames=3):
-    """Return the numbers of the rows stacked at a turn; 0 where there is none."""
-    found = stack(replay.rows, "view", np.array([turn]), np.array([world]), frames)
-    return found[0, :, 0, 0].tolist()
+    """Return the numbers of the rows stacked at a turn; 0 for rows before the first."""
+    stack_of_views = stack(replay.rows, "view", np.array([turn]), np.array([world]), frames)
+    return stack_of_views[0, :, 0, 0].tolist()
 
 
 def numbers(*turns, world=0, worlds=1):
-    return [int(seen_in(turn, world, worlds)["view"][0, 0]) for turn in turns]
+    return [int(observation(turn, world, worlds)["view"][0, 0]) for turn in turns]
 
 
-# What a slot holds.
+# The columns of a slot.
 
 
-def test_a_slot_holds_everything_about_a_turn():
+def test_a_slot_has_a_column_for_everything_in_a_row():
     names = row_dtype(SPEC, 2).names
 
     assert set(names) == {
@@ -83,7 +83,7 @@ def test_a_part_of_a_single_number_is_a_column_like_any_other():
     assert rows.parts["view"].shape == (4, 2)
 
 
-def test_there_is_no_byte_between_columns():
+def test_there_are_no_gaps_between_columns():
     dtype = row_dtype(SPEC, 3)
 
     assert dtype.itemsize == sum(dtype[name].itemsize for name in dtype.names)
@@ -91,11 +91,11 @@ def test_there_is_no_byte_between_columns():
 
 def test_two_views_of_a_block_are_the_same_rows():
     block = Block.create(Rows.layout(SPEC, 2, 4))
-    one, other = Rows(block), Rows(block)
+    first, second = Rows(block), Rows(block)
 
-    one.columns["reward"][2, 1] = 3.0
+    first.columns["reward"][2, 1] = 3.0
 
-    assert other.columns["reward"][2, 1] == 3.0
+    assert second.columns["reward"][2, 1] == 3.0
 
 
 # Whole or damaged.
@@ -103,9 +103,9 @@ def test_two_views_of_a_block_are_the_same_rows():
 
 @pytest.fixture
 def replay():
-    made = Replay(many_episodes(10, worlds=2), slots=4)
-    made.write(6)
-    return made
+    replay = Replay(many_episodes(10, worlds=2), slots=4)
+    replay.write(6)
+    return replay
 
 
 @pytest.mark.parametrize("turn", [2, 3, 4, 5])
@@ -123,7 +123,7 @@ def test_a_slot_that_was_never_written_is_not_whole():
 
 
 @pytest.mark.shows("B12")
-def test_a_flip_of_any_bit_of_any_byte_is_seen(replay):
+def test_a_flipped_bit_in_any_byte_is_detected(replay):
     size = replay.rows.records.dtype.itemsize
     slot = replay.rows.records[1:2].view(np.uint8)
 
@@ -149,9 +149,9 @@ def test_bytes_for_hashing_are_all_but_the_header(replay):
     record = replay.rows.records[5 % 4]
     columns = [name for name in record.dtype.names if name not in ("sequence", "checksum")]
 
-    wanted = b"".join(np.ascontiguousarray(record[name]).tobytes() for name in columns)
+    expected = b"".join(np.ascontiguousarray(record[name]).tobytes() for name in columns)
 
-    assert replay.rows.bytes_of(5).tobytes() == wanted
+    assert replay.rows.bytes_of(5).tobytes() == expected
 
 
 # Stacking.
@@ -166,13 +166,13 @@ def test_stacks_are_those_of_plain_lists_however_small_the_ring(worlds, frames, 
 
     for turn in range(replay.turns):
         replay.write(turn + 1)
-        turns, every = np.full(count, turn), np.arange(count)
+        turns, all_worlds = np.full(count, turn), np.arange(count)
         for name in SPEC.parts:
-            found = stack(replay.rows, name, turns, every, frames)
+            stacks = stack(replay.rows, name, turns, all_worlds, frames)
             for world, rows in enumerate(worlds):
-                wanted = stacked(rows, turn, world, count, frames)[name]
-                assert found[world].dtype == wanted.dtype
-                np.testing.assert_array_equal(found[world], wanted)
+                expected = stacked(rows, turn, world, count, frames)[name]
+                assert stacks[world].dtype == expected.dtype
+                np.testing.assert_array_equal(stacks[world], expected)
 
 
 def test_rows_before_the_first_are_zeros():
@@ -185,7 +185,7 @@ def test_rows_before_the_first_are_zeros():
 
 
 @pytest.mark.shows("B5")
-def test_a_stack_never_crosses_an_episode_border():
+def test_a_stack_never_crosses_the_start_of_an_episode():
     rows = episode([(True, 0.0)] * 3, (True, False)) + episode([(True, 0.0)], (True, False))
     replay = Replay([rows])
     replay.write(len(rows))
@@ -195,7 +195,7 @@ def test_a_stack_never_crosses_an_episode_border():
     assert views(replay, 5) == [0, *numbers(4, 5)]
 
 
-def test_rows_in_which_the_agent_was_out_are_stacked_too():
+def test_rows_in_which_the_agent_is_out_are_stacked_too():
     replay = Replay([[Row(0, True), Row(1, False), Row(2, False), Row(3, True)]])
     replay.write(4)
 
@@ -216,11 +216,11 @@ def test_rows_of_different_turns_and_worlds_are_stacked_in_one_call():
     replay.write(12)
     turns, worlds = np.array([11, 3, 3, 0]), np.array([1, 0, 1, 0])
 
-    found = stack(replay.rows, "self", turns, worlds, 4)
+    stacks = stack(replay.rows, "self", turns, worlds, 4)
 
     for i, (turn, world) in enumerate(zip(turns, worlds, strict=True)):
-        wanted = stacked(replay.worlds[world], turn, world, 2, 4)["self"]
-        np.testing.assert_array_equal(found[i], wanted)
+        expected = stacked(replay.worlds[world], turn, world, 2, 4)["self"]
+        np.testing.assert_array_equal(stacks[i], expected)
 
 
 def test_stacking_gives_a_copy():

@@ -206,9 +206,9 @@ def test_no_step_joins_the_run_it_was_exported_from_with_the_one_it_goes_on_in()
     reader = ReplayReader(
         "a", new, capacity=20, frames=1, n_step=2, discount=0.5, first=first
     )
-    reader.take_in(0)
+    reader.advance(0)
     before = reader.usable.copy()
-    reader.take_in(5)
+    reader.advance(5)
 
     assert first == -5
     turns, worlds = reader.opening(before)

@@ -19,7 +19,7 @@ import rookery
 from rookery.errors import GameError
 from rookery.runs.session import Session
 from rookery.storage.checkpoints import newest_whole
-from rookery.supervisor.stalls import Stalls
+from rookery.supervisor.policies import StallPolicy
 from rookery.supervisor.supervisor import ProcessFailed
 from rookery.training import autoscale as tuning
 from rookery.training.process_pool import ProcessPool
@@ -74,7 +74,7 @@ class Disturber:
             self.killed.append((role, pid))
         if one.number == HANGS:
             self._hung = wait_for(lambda: self._awake("worker 1"))
-            supervisor.stalls = Stalls(0.5)
+            supervisor.stalls = StallPolicy(0.5)
             os.kill(self._hung, signal.SIGSTOP)
 
     def _awake(self, role: str) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.shm.limits import PROCESS, groups_of
+from rookery.shm.limits import PROCESS, memory_groups
 from tests.scenarios.conftest import wait_for
 
 pytestmark = pytest.mark.processes
@@ -25,7 +25,7 @@ INSIDE = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 def inner() -> Iterator[Path]:
     """Make a group without a limit of its own, within one that has a small limit."""
     texts = ((PROCESS / name).read_text() for name in ("cgroup", "mountinfo"))
-    limited = [(Path(folder), files[0]) for folder, files in groups_of(*texts)]
+    limited = [(Path(folder), files[0]) for folder, files in memory_groups(*texts)]
     own = next(
         ((folder, name) for folder, name in limited if (folder / name).exists()), None
     )

@@ -85,7 +85,7 @@ def test_when_processes_die_at_once_the_run_goes_on_in_one(
     run = run_through(session)
 
     said = notes(tmp_path)
-    assert "did not get as far as working: it ended with exit code 1" in said
+    assert "died before it started to work: it ended with exit code 1" in said
     assert said.endswith("the run goes on in one process.")
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 

@@ -1,4 +1,4 @@
-"""Blocks: what is promised about memory that processes share."""
+"""Blocks: memory that processes share."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DTYPES = st.sampled_from(["bool", "uint8", "int16", "float32", "int64", "S3"])
 
 @pytest.fixture
 def block() -> Iterator[Block]:
-    made = Block.create(BlockLayout({"a": ((3,), np.uint8), "b": ((2, 5), np.float64)}))
-    yield made
-    made.close()
+    block = Block.create(BlockLayout({"a": ((3,), np.uint8), "b": ((2, 5), np.float64)}))
+    yield block
+    block.close()
 
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Have the system refuse larger files, which anonymous memory counts as."""
+    """Have the system refuse larger files; anonymous memory counts as a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -50,13 +50,13 @@ def descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-# The plan.
+# The layout.
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(SHAPES, DTYPES), max_size=6))
 def test_no_two_arrays_share_a_line(arrays):
-    layout = BlockLayout({str(i): about for i, about in enumerate(arrays)})
+    layout = BlockLayout({str(i): array for i, array in enumerate(arrays)})
 
     end = 0
     for field in layout.fields.values():
@@ -67,7 +67,7 @@ def test_no_two_arrays_share_a_line(arrays):
     assert layout.bytes % LINE == 0
 
 
-def test_a_plan_allocates_nothing():
+def test_a_layout_allocates_nothing():
     before = descriptors()
 
     layout = BlockLayout({"huge": ((2**50,), np.float64)})
@@ -76,7 +76,7 @@ def test_a_plan_allocates_nothing():
     assert descriptors() == before
 
 
-def test_a_plan_of_nothing_is_a_block_all_the_same():
+def test_a_layout_without_arrays_is_a_block_too():
     block = Block.create(BlockLayout({}))
 
     assert block.arrays == {}
@@ -86,14 +86,14 @@ def test_a_plan_of_nothing_is_a_block_all_the_same():
 # The memory.
 
 
-def test_arrays_have_the_shape_and_type_of_the_plan(block):
+def test_arrays_have_the_shape_and_type_of_the_layout(block):
     assert block["a"].shape == (3,)
     assert block["a"].dtype == np.uint8
     assert block["b"].shape == (2, 5)
     assert block["b"].dtype == np.float64
 
 
-def test_every_array_starts_on_a_line_of_its_own(block):
+def test_every_array_starts_on_its_own_line(block):
     assert address(block["a"]) % LINE == 0
     assert address(block["b"]) % LINE == 0
     assert address(block["a"]) // LINE != address(block["b"]) // LINE
@@ -104,7 +104,7 @@ def test_memory_starts_at_zero(block):
     assert not block["b"].any()
 
 
-def test_whoever_maps_the_descriptor_sees_what_is_written(block):
+def test_another_mapping_of_the_descriptor_sees_what_is_written(block):
     other = Block(block.layout, os.dup(block.descriptor))
 
     block["b"][1, 4] = 2.5
@@ -113,7 +113,7 @@ def test_whoever_maps_the_descriptor_sees_what_is_written(block):
     other.close()
 
 
-def test_memory_is_allocated_in_full_when_it_is_made():
+def test_memory_is_allocated_in_full_when_it_is_created():
     block = Block.create(BlockLayout({"rows": ((2**20,), np.uint8)}))
 
     assert os.fstat(block.descriptor).st_blocks * 512 >= 2**20
@@ -121,7 +121,7 @@ def test_memory_is_allocated_in_full_when_it_is_made():
 
 
 @pytest.mark.parametrize("size", [0, 64, 2**20], ids=["empty", "smaller", "larger"])
-def test_memory_is_sealed_against_another_size(block, size):
+def test_memory_is_sealed_against_resizing(block, size):
     with pytest.raises(PermissionError):
         os.ftruncate(block.descriptor, size)
 
@@ -145,7 +145,7 @@ def test_nothing_has_a_name_in_dev_shm():
     block.close()
 
 
-# Giving it back.
+# Releasing it.
 
 
 def test_a_closed_block_leaves_no_descriptor():
@@ -173,10 +173,10 @@ def test_an_array_in_use_stays_readable_after_the_block_is_closed(block):
     assert array.tolist() == [7, 7, 7]
 
 
-# What cannot be had.
+# Refusals.
 
 
-def test_memory_that_cannot_be_had_is_refused_in_one_line():
+def test_memory_that_cannot_be_allocated_is_refused_in_one_line():
     layout = BlockLayout({"rows": ((3 * 2**20,), np.uint8)})
 
     with files_of_at_most(2**20), pytest.raises(MemoryRefused) as refused:
@@ -184,7 +184,7 @@ def test_memory_that_cannot_be_had_is_refused_in_one_line():
 
     reason = os.strerror(errno.EFBIG)
     assert str(refused.value) == (
-        f"3 MiB of memory cannot be had ({reason}): lower replay.capacity or worlds."
+        f"cannot allocate 3 MiB of memory ({reason}): lower replay.capacity or worlds."
     )
     assert isinstance(refused.value, RookeryError)
 
@@ -198,19 +198,19 @@ def test_refused_memory_leaves_no_descriptor():
     assert descriptors() == before
 
 
-def test_more_than_the_machine_has_is_refused_before_it_is_tried(monkeypatch):
-    """The system would go on giving pages until it has to kill somebody."""
+def test_more_memory_than_the_machine_has_is_refused_before_allocating(monkeypatch):
+    """The system would grant it, and kill a process when it runs out."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    tried = []
-    monkeypatch.setattr(os, "posix_fallocate", lambda *about: tried.append(about))
+    calls = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda *arguments: calls.append(arguments))
 
-    with pytest.raises(MemoryRefused, match="cannot be had"):
+    with pytest.raises(MemoryRefused, match="cannot allocate"):
         Block.create(BlockLayout({"rows": ((2 * pages,), np.uint8)}))
 
-    assert tried == []
+    assert calls == []
 
 
-def test_private_memory_takes_no_descriptor_and_is_written_like_any_other():
+def test_private_memory_has_no_descriptor_and_is_written_like_any_other():
     before = len(os.listdir("/proc/self/fd"))
     block = Block.private(BlockLayout({"numbers": ((3,), np.int64)}))
     block["numbers"][:] = 7

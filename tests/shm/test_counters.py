@@ -1,56 +1,42 @@
-"""Words: one writer, many readers, and a line of one's own."""
+"""Counters: a single writer, many readers, and their own cache lines."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from rookery.shm import counters as module
 from rookery.shm.block import LINE, Block
-from rookery.shm.counters import Counters, fence
-
-NAMES = ["commit", "gate", "version 0"]
-
-
-@pytest.fixture
-def block() -> Iterator[Block]:
-    made = Block.create(Counters.layout(NAMES))
-    yield made
-    made.close()
+from rookery.shm.counters import Counters, beat_of, fence, time_of, version_of
+from tests.shm.conftest import NAMES
 
 
-@pytest.fixture
-def counters(block: Block) -> Counters:
-    return Counters(block)
+def test_every_counter_is_at_the_start_of_its_own_line(block):
+    addresses = [block[name].__array_interface__["data"][0] for name in NAMES]
 
-
-def test_every_word_is_alone_in_a_line_and_at_its_start(block):
-    places = [block[name].__array_interface__["data"][0] for name in NAMES]
-
-    assert all(place % LINE == 0 for place in places)
-    assert len({place // LINE for place in places}) == len(NAMES)
+    assert all(address % LINE == 0 for address in addresses)
+    assert len({address // LINE for address in addresses}) == len(NAMES)
     assert block.layout.bytes == LINE * len(NAMES)
 
 
-def test_words_start_at_zero(counters):
+def test_counters_start_at_zero(counters):
     assert [counters.load(name) for name in NAMES] == [0, 0, 0]
 
 
-def test_a_stored_word_is_loaded_and_no_other_changes(counters):
+def test_storing_a_counter_changes_no_other(counters):
     counters.store("gate", 2**62)
 
     assert [counters.load(name) for name in NAMES] == [0, 2**62, 0]
 
 
-def test_a_word_is_a_plain_number(counters):
+def test_a_counter_is_a_plain_int(counters):
     assert type(counters.load("commit")) is int
 
 
-def test_another_mapping_of_the_block_sees_the_word(block, counters):
+def test_another_mapping_of_the_block_sees_the_counter(block, counters):
     other = Block(block.layout, os.dup(block.descriptor))
 
     counters.store("commit", 5)
@@ -59,16 +45,16 @@ def test_another_mapping_of_the_block_sees_the_word(block, counters):
     other.close()
 
 
-def test_a_fence_stands_before_a_store_and_after_it(counters, block, monkeypatch):
-    seen = []
-    monkeypatch.setattr(module, "fence", lambda: seen.append(int(block["gate"][0])))
+def test_there_is_a_fence_before_and_after_a_store(counters, block, monkeypatch):
+    values = []
+    monkeypatch.setattr(module, "fence", lambda: values.append(int(block["gate"][0])))
 
     counters.store("gate", 5)
 
-    assert seen == [0, 5]
+    assert values == [0, 5]
 
 
-def test_a_fence_stands_after_a_load(counters, block, monkeypatch):
+def test_there_is_a_fence_after_a_load(counters, block, monkeypatch):
     counters.store("gate", 5)
 
     def change() -> None:
@@ -84,19 +70,25 @@ def test_a_fence_can_be_passed_again_and_again():
         fence()
 
 
-def test_an_unknown_word_is_an_error(counters):
+def test_an_unknown_counter_is_an_error(counters):
     with pytest.raises(KeyError, match="goat"):
         counters.load("goat")
 
 
-def test_waiting_for_what_is_there_returns_at_once(counters):
+def test_the_names_of_counters_are_those_in_blocks_on_disk():
+    assert version_of("a") == "version a"
+    assert beat_of("worker 0") == "worker 0 beat"
+    assert time_of("worker 0", "wait") == "worker 0 wait"
+
+
+def test_waiting_for_a_value_already_reached_returns_at_once(counters):
     counters.store("commit", 5)
 
     assert counters.wait("commit", 5, seconds=60)
     assert counters.wait("commit", 3, seconds=60)
 
 
-def test_waiting_ends_when_time_is_up(counters):
+def test_waiting_ends_at_the_timeout(counters):
     counters.store("commit", 5)
 
     assert not counters.wait("commit", 6, seconds=0.01)
@@ -104,7 +96,7 @@ def test_waiting_ends_when_time_is_up(counters):
 
 @pytest.mark.processes
 @pytest.mark.shows("B2")
-def test_a_store_in_another_process_wakes_whoever_waits_and_its_death_does_not_matter(
+def test_a_store_wakes_another_process_and_the_death_of_the_writer_does_not_matter(
     block, counters
 ):
     child = os.fork()

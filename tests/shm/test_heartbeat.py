@@ -1,4 +1,4 @@
-"""Status: signs of life, and where the time goes."""
+"""Heartbeats: signs of life, and how time is spent."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.protocol.arena import ACTOR, STATUS
 from rookery.shm import heartbeat as module
 from rookery.shm.block import Block
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, beat_of, time_of
 from rookery.shm.heartbeat import KINDS, Heartbeat
+
+ACTOR, WORKER = "actor", "worker 0"
 
 
 @pytest.fixture
 def counters() -> Iterator[Counters]:
-    names = [f"{role} {what}" for role in (ACTOR, "worker 0") for what in STATUS]
-    block = Block.create(Counters.layout(names))
+    roles = (ACTOR, WORKER)
+    names = [time_of(role, kind) for role in roles for kind in KINDS]
+    block = Block.create(Counters.layout([*names, *map(beat_of, roles)]))
     yield Counters(block)
     block.close()
 
@@ -30,9 +32,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(module.time, "perf_counter_ns", made)
-    return made
+    clock = Clock()
+    monkeypatch.setattr(module.time, "perf_counter_ns", clock)
+    return clock
 
 
 class Failed(Exception):
@@ -53,12 +55,12 @@ def spend_and_fail(heartbeat: Heartbeat, kind: str, clock: Clock, nanoseconds: i
 def test_every_sign_of_life_is_another_number(counters):
     heartbeat = Heartbeat(counters, ACTOR)
 
-    seen = [counters.load("actor beat")]
+    beats = [counters.load(beat_of(ACTOR))]
     for _ in range(3):
         heartbeat.beat()
-        seen.append(counters.load("actor beat"))
+        beats.append(counters.load(beat_of(ACTOR)))
 
-    assert seen == [0, 1, 2, 3]
+    assert beats == [0, 1, 2, 3]
 
 
 def test_time_is_counted_by_kind_and_adds_up(counters, clock):
@@ -69,7 +71,7 @@ def test_time_is_counted_by_kind_and_adds_up(counters, clock):
     spend(heartbeat, "work", clock, 6)
 
     assert heartbeat.nanoseconds == {"work": 11, "wait": 70, "protocol": 0}
-    assert [counters.load(f"actor {kind}") for kind in KINDS] == [11, 70, 0]
+    assert [counters.load(time_of(ACTOR, kind)) for kind in KINDS] == [11, 70, 0]
 
 
 def test_time_before_an_error_is_counted_too(counters, clock):
@@ -78,20 +80,20 @@ def test_time_before_an_error_is_counted_too(counters, clock):
     with pytest.raises(Failed):
         spend_and_fail(heartbeat, "work", clock, 5)
 
-    assert counters.load("actor work") == 5
+    assert counters.load(time_of(ACTOR, "work")) == 5
 
 
-def test_processes_have_words_of_their_own(counters, clock):
-    actor, worker = Heartbeat(counters, ACTOR), Heartbeat(counters, "worker 0")
+def test_each_process_has_its_own_counters(counters, clock):
+    actor, worker = Heartbeat(counters, ACTOR), Heartbeat(counters, WORKER)
 
     actor.beat()
     spend(worker, "work", clock, 5)
 
-    assert (counters.load("actor beat"), counters.load("worker 0 beat")) == (1, 0)
-    assert (counters.load("actor work"), counters.load("worker 0 work")) == (0, 5)
+    assert [counters.load(beat_of(role)) for role in (ACTOR, WORKER)] == [1, 0]
+    assert [counters.load(time_of(role, "work")) for role in (ACTOR, WORKER)] == [0, 5]
 
 
-def test_without_words_time_is_counted_all_the_same(clock):
+def test_without_counters_time_is_still_counted(clock):
     heartbeat = Heartbeat()
 
     heartbeat.beat()

@@ -1,4 +1,4 @@
-"""Reports: what was written is read, in a place of fixed size."""
+"""Reports: what was written is read, in slots of fixed size."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SIZES = {"actor": (2, 64), "learner 0": (3, 16)}
 
 @pytest.fixture
 def block() -> Iterator[Block]:
-    made = Block.create(Reports.layout(SIZES))
-    yield made
-    made.close()
+    block = Block.create(Reports.layout(SIZES))
+    yield block
+    block.close()
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def reports(block: Block) -> Reports:
 
 
 @pytest.mark.parametrize(
-    "about",
+    "report",
     [
         {"metrics": {"loss": 0.1, "return": -3.0}, "seconds": 2.5},
         {"name": "Größe ✓"},
@@ -35,22 +35,22 @@ def reports(block: Block) -> Reports:
         "",
         0.1 + 0.2,
     ],
-    ids=["metrics", "letters", "list", "nothing", "no letters", "every bit"],
+    ids=["metrics", "not ASCII", "list", "empty", "empty text", "every bit"],
 )
-def test_what_was_written_is_read(reports, about):
-    reports.write(1, about)
+def test_what_was_written_is_read(reports, report):
+    reports.write(1, report)
 
-    assert reports.read(1) == about
+    assert reports.read(1) == report
 
 
-def test_reports_of_as_many_rounds_as_there_are_slots_are_kept(reports):
+def test_as_many_reports_as_slots_are_kept(reports):
     for number in (6, 7):
         reports.write(number, {"round": number})
 
     assert [reports.read(number) for number in (6, 7)] == [{"round": 6}, {"round": 7}]
 
 
-def test_a_report_takes_the_place_of_the_oldest(reports):
+def test_a_report_replaces_the_oldest(reports):
     for number in (6, 7, 8):
         reports.write(number, {"round": number})
 
@@ -58,7 +58,7 @@ def test_a_report_takes_the_place_of_the_oldest(reports):
     assert reports.read(7) == {"round": 7}
 
 
-def test_nothing_of_a_longer_report_remains_behind_a_shorter_one(reports):
+def test_nothing_of_a_longer_report_remains_after_a_shorter_one(reports):
     reports.write(1, "x" * 50)
 
     reports.write(3, "y")
@@ -66,7 +66,7 @@ def test_nothing_of_a_longer_report_remains_behind_a_shorter_one(reports):
     assert reports.read(3) == "y"
 
 
-def test_writers_have_places_of_their_own(block):
+def test_each_writer_has_its_own_slots(block):
     actor, learner = Reports(block, "actor"), Reports(block, "learner 0")
 
     actor.write(0, "mine")
@@ -85,26 +85,26 @@ def test_another_reader_of_the_block_reads_the_same(block, reports):
 def test_a_report_of_the_planned_size_fits(size):
     block = Block.create(Reports.layout({"actor": (1, size)}))
     reports = Reports(block, "actor")
-    about = "x" * (size - 2)  # and two quotation marks
+    report = "x" * (size - 2)  # and two quotation marks
 
-    reports.write(0, about)
+    reports.write(0, report)
 
-    assert reports.read(0) == about
+    assert reports.read(0) == report
     block.close()
 
 
-def test_a_report_that_is_too_long_is_an_error_in_words(reports):
+def test_a_report_that_is_too_long_is_refused_in_one_line(reports):
     with pytest.raises(ReportTooLong) as refused:
         reports.write(7, "x" * 63)
 
     assert isinstance(refused.value, RookeryError)
     assert str(refused.value) == (
-        "the report of round 7 takes 65 bytes, and there is room for 64: let the "
-        "algorithm report fewer figures."
+        "the report of round 7 has 65 bytes, but its slot only 64: have the algorithm "
+        "report fewer metrics."
     )
 
 
-def test_a_report_that_is_too_long_leaves_the_one_before_as_it_was(reports):
+def test_a_report_that_is_too_long_leaves_its_slot_as_it_was(reports):
     reports.write(7, "whole")
 
     with pytest.raises(ReportTooLong):

@@ -1,4 +1,4 @@
-"""States: two slots, exact versions, and a publisher that may die at any moment."""
+"""Versioned states: two slots, exact versions, and a publisher that can die at any time."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class DiesAfter(dict):
         return super().__getitem__(name)
 
 
-def assert_is(found, version):
-    assert found.keys() == SHAPES.keys()
-    for name, wanted in arrays(version).items():
-        np.testing.assert_array_equal(found[name], wanted)
-        assert found[name].dtype == SHAPES[name][1]
+def assert_is(state, version):
+    assert state.keys() == SHAPES.keys()
+    for name, expected in arrays(version).items():
+        np.testing.assert_array_equal(state[name], expected)
+        assert state[name].dtype == SHAPES[name][1]
 
 
 def test_there_is_no_version_at_first(states):
@@ -56,7 +56,7 @@ def test_there_is_no_version_at_first(states):
 
 @pytest.mark.parametrize("version", [-2, -1, 0, 1])
 def test_nothing_can_be_read_before_the_first_version(states, version):
-    with pytest.raises(AssertionError, match=f"version {version} is not there"):
+    with pytest.raises(AssertionError, match=f"version {version} is not available"):
         states.read(version)
 
 
@@ -76,20 +76,22 @@ def test_the_two_newest_versions_can_be_read_exactly(states):
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 4, 5])
-def test_no_other_version_is_given_instead(states, version):
+def test_no_other_version_is_returned_instead(states, version):
     for published in range(4):
         states.publish(published, arrays(published))
 
     with pytest.raises(AssertionError) as refused:
         states.read(version)
 
-    assert str(refused.value) == f"version {version} is not there; the newest is 3"
+    assert str(refused.value) == f"version {version} is not available; the newest is 3"
 
 
 def test_the_first_version_has_none_before_it(states):
     states.publish(0, arrays(0))
 
-    with pytest.raises(AssertionError, match="version -1 is not there; the newest is 0"):
+    with pytest.raises(
+        AssertionError, match="version -1 is not available; the newest is 0"
+    ):
         states.read(-1)
 
 
@@ -124,7 +126,7 @@ def test_a_killed_publishers_replacement_publishes_the_same_version(states):
     assert_is(states.read(0), 0)
 
 
-def test_the_word_is_stored_after_the_slot_is_written(states):
+def test_the_counter_is_stored_after_the_slot_is_written(states):
     class Watching(Counters):
         def store(self, name: str, value: int) -> None:
             assert_is(slots[1], 1)
@@ -143,16 +145,16 @@ def test_the_word_is_stored_after_the_slot_is_written(states):
     assert stored == [("version", 2)]  # 0 means nothing yet
 
 
-def test_what_is_published_may_change_afterwards(states):
-    given = arrays(0)
-    states.publish(0, given)
+def test_published_arrays_can_be_changed_afterwards(states):
+    published = arrays(0)
+    states.publish(0, published)
 
-    given["weights"][...] = -1
+    published["weights"][...] = -1
 
     assert_is(states.read(0), 0)
 
 
-def test_a_name_with_a_slash_stays_whole():
+def test_names_can_contain_slashes():
     shapes = {"life/episodes/age": ((1,), np.int64), "1/turn": ((1,), np.int64)}
     states = VersionedState(
         Block.create(VersionedState.layout(shapes)),

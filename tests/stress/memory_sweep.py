@@ -14,6 +14,7 @@ import numpy as np
 
 from rookery.protocol.arena import COMMIT, AgentMemory, Arena
 from rookery.replay.buffer import ReplayWriter
+from rookery.shm.counters import version_of
 from rookery.specs import AgentSpec, Part
 from tests.stress.killing import sweep, turning_points
 
@@ -161,7 +162,7 @@ class WordFirst(State):
 
     def publish(self, version: int) -> None:
         self.reports.write(version, {"metrics": {"loss": version}})
-        self.arena.counters.store("version crow", version + 1)
+        self.arena.counters.store(version_of("crow"), version + 1)
         for name, target in self.states.read_slot(version % 2).items():
             target[...] = arrays_of(version)[name]
 

@@ -40,7 +40,7 @@ def arena() -> Iterator[Arena]:
 @pytest.fixture
 def reader(arena: Arena) -> ReplayReader:
     made = reader_of(0, arena.rows("0"), CASE)
-    made.take_in(TURNS)
+    made.advance(TURNS)
     return made
 
 

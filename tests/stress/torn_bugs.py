@@ -14,7 +14,7 @@ from rookery.protocol.schedule import RoundSchedule
 from rookery.replay.buffer import ReplayReader
 from rookery.replay.rows import Rows
 from rookery.shm.block import Block
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, version_of
 from rookery.shm.versions import VersionedState
 from rookery.specs import Array
 from tests.stress.torn_parts import NAP, Case, Parts, Schedule
@@ -178,7 +178,7 @@ def _unverified(arena: Arena, agent: int) -> Rows:
 
 def _of_kind(kind: type[VersionedState], arena: Arena, agent: int) -> VersionedState:
     """Return an agent's states, as a variant of the class."""
-    return kind(arena._blocks[f"state {agent}"], arena.counters, f"version {agent}")
+    return kind(arena._blocks[f"state {agent}"], arena.counters, version_of(str(agent)))
 
 
 HONEST = "none"

@@ -19,7 +19,7 @@ from typing import Any
 
 from rookery.protocol.arena import COMMIT, SNAPSHOT, Arena
 from rookery.shm.block import Block
-from rookery.shm.counters import Counters
+from rookery.shm.counters import Counters, version_of
 from rookery.supervisor.child import die_with
 from tests.stress import torn_stamps as stamps
 from tests.stress.torn_bugs import parts_of
@@ -47,7 +47,7 @@ class Recorder:
         """Record all borders; `watch` is called while waiting, `recorded` after each."""
         self._schedule.open(0)
         for boundary in range(1, self._case.rounds + 1):
-            while not self._schedule.wait_a_little(boundary, TICK):
+            while not self._schedule.wait_complete(boundary, TICK):
                 watch()
             if self._parts.record_nap:
                 time.sleep(self._parts.record_nap)
@@ -218,7 +218,7 @@ def _start(
 def _amounts(case: Case, parts: Parts, arena: Arena) -> dict[str, int]:
     """Return how much was committed and published, by what the words say."""
     turns = arena.counters.load(COMMIT)
-    states = [arena.counters.load(f"version {agent}") for agent in range(case.agents)]
+    states = [arena.counters.load(version_of(str(agent))) for agent in range(case.agents)]
     return {
         "rows": turns * case.worlds * case.agents,
         "publications": sum(states),

@@ -13,6 +13,7 @@ import numpy as np
 from rookery.protocol.arena import COMMIT, Arena
 from rookery.protocol.schedule import rounds_ahead
 from rookery.replay.buffer import Batch, DamagedRow, ReplayWriter
+from rookery.shm.counters import version_of
 from rookery.specs import Array
 from tests.stress import torn_stamps as stamps
 from tests.stress.torn_parts import Case, Findings, Parts, Slowly, reader_of
@@ -121,7 +122,7 @@ class Looker:
         """
         reader = self._reader
         try:
-            reader.take_in(boundary)
+            reader.advance(boundary)
             if nap:
                 time.sleep(nap)
             batch = reader.batch(reader.usable)
@@ -184,7 +185,7 @@ def look_on(case: Case, parts: Parts, arena: Arena, findings: Findings) -> None:
     lookers = [Looker(agent, case, parts, arena, findings) for agent in agents]
     end = case.rounds * case.turns
     for agent in agents:
-        while not arena.counters.wait(f"version {agent}", 1, 1.0):
+        while not arena.counters.wait(version_of(str(agent)), 1, 1.0):
             pass
     while (commit := arena.counters.load(COMMIT)) < end:
         for agent in agents:

@@ -82,8 +82,8 @@ def paths_of(reader: ReplayReader, transitions: Array, ends: int) -> Paths:
     rows = (turns.ravel(), np.repeat(worlds, ends))
     masked = "legal" in reader.rows.columns
     return Paths(
-        reader.look(opened, worlds),
-        reader.look(*rows),
+        reader.observations(opened, worlds),
+        reader.observations(*rows),
         reader.at("action", opened, worlds),
         returns.ravel(),
         discounts.ravel(),

@@ -99,7 +99,7 @@ class SingleAgentLearner(Learner):
     ) -> list[Metrics]:
         """Make the updates of a round, unless the agent is stopped or still warming up."""
         (reader,) = readers
-        self.spread.take_in(reader, first)
+        self.spread.update(reader, first)
         updates = updates_due(self.agent.settings, len(reader.usable))
         metrics: Metrics = {"updates": 0, "usable_steps": len(reader.usable)}
         if updates and not self._counters[STOPPED]:

@@ -215,7 +215,7 @@ class CustomLearner(SingleAgentLearner):
             self.beat()
             key = (self.agent.number, number, update)
             draws = self.stream.uniform(key, BATCH_DRAW, self.agent.settings.batch_size)[0]
-            batch = reader.batch(reader.draw(draws))
+            batch = reader.batch(reader.sample(draws))
             batch = replace(batch, returns=batch.returns * np.float32(self.spread.factor))
             seed = seed_of(self.stream, key, SEED_DRAW)
             for name, value in instance.update(batch, seed).items():

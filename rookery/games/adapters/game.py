@@ -1,4 +1,4 @@
-"""Foreign games behind the game contract: stage 1 of the data path, in the actor.
+"""Foreign games behind the game contract, in the actor.
 
 Each world is a foreign object of its own, seeded anew for every episode, so that a world
 can be repeated from its actions. What it says is in one form, that of PettingZoo's

@@ -55,7 +55,7 @@ class _Class:
     def learn(self, number: int) -> Iterator[tuple[str, dict[str, Array]]]:
         """Learn a round; give every agent's state."""
         for reader in self._readers:
-            reader.take_in(number * self._turns)
+            reader.advance(number * self._turns)
         self._learner.learn(self._readers, number, (number - 1) * self._turns)
         for agent, state in zip(self.agents, self._learner.save(), strict=True):
             copied = {name: np.array(array) for name, array in state.items()}

@@ -149,7 +149,7 @@ def test_dqns_targets_are_those_of_the_papers_recursion(double, decay):
         choosing = plain.weights if double else plain.target
         return int(plain.values(choosing, obs).argmax())
 
-    for turn, world in zip(*reader.opening(reader.draw(drawn)), strict=True):
+    for turn, world in zip(*reader.opening(reader.sample(drawn)), strict=True):
         path = plain_path(experience, int(turn), int(world))
         probabilities = [
             float(experience.rows.columns["probability"][step.turn, world]) for step in path
@@ -175,7 +175,7 @@ def test_iqns_targets_are_a_mixture_over_the_ends():
     taus = numbers[: count * quantiles].view(count, quantiles)
     next_taus = numbers[count * quantiles :].view(count, ENDS, quantiles)
     errors = []
-    for i, transition in enumerate(reader.draw(drawn[:count])):
+    for i, transition in enumerate(reader.sample(drawn[:count])):
         turn, world = divmod(int(transition), reader.worlds)
         path, reached = plain_path(experience, turn, world), 1.0
         z = plain.quantiles(plain.weights, path[0].obs, taus[i])

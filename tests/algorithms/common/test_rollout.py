@@ -185,7 +185,7 @@ def test_transitions_are_those_that_close_in_the_round_wherever_they_opened(repl
     expected = [
         step
         for step in replay.usable(20)
-        if replay.step(step // 2, step % 2, 20).closes >= 15
+        if replay.transition(step // 2, step % 2, 20).closes >= 15
     ]
     assert transitions.tolist() == expected
     assert min(closes) >= 15

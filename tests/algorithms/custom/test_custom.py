@@ -203,7 +203,7 @@ def drawn(trainer: GroupTrainer, update: int):
     numbers = trainer.learner.stream.uniform(
         (agent.number, trainer.round, update), 0, agent.settings.batch_size
     )
-    return reader.batch(reader.draw(numbers[0]))
+    return reader.batch(reader.sample(numbers[0]))
 
 
 def test_buffers_are_weights_and_learn_while_fixed_and_unused_parameters_stay() -> None:
