@@ -29,7 +29,6 @@ NUMERIC = "biuf"
 LIBRARIES = (
     f"{Path(__file__).parents[1]}/",
     *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
-    "<frozen ",
 )
 """How the file names of code begin that is not the user's own."""
 
@@ -37,7 +36,12 @@ LIBRARIES = (
 def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of the user's own code that an exception passed through."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    return [
+        frame
+        for frame in frames
+        # Frames of compiled code name files that do not exist.
+        if not frame.filename.startswith(LIBRARIES) and Path(frame.filename).is_file()
+    ]
 
 
 def locate(error: BaseException) -> str:

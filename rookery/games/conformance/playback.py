@@ -70,7 +70,7 @@ class Playback:
         def choose(phase: tuple[int, ...], observations: Observations) -> Array:
             self.observations.append((phase, observations))
             played.add_observations(self.game, phase, observations)
-            return self._actions(number, phase, observations)
+            return self.actions(number, phase, observations)
 
         played.add_outcome(play_turn(self.game, choose))
         return played
@@ -79,9 +79,10 @@ class Playback:
         """Play the turns numbered from `first` up to, not including, `last`."""
         return [self.turn(number) for number in range(first, last)]
 
-    def _actions(
+    def actions(
         self, turn: int, phase: tuple[int, ...], observations: Observations
     ) -> Array:
+        """Return random legal actions, (worlds, len(phase))."""
         agents = self.game.agents
         draws = self._stream.uniform((self._numbers, turn), 0, len(agents))
         if self._draw is not None:

@@ -1,4 +1,4 @@
-"""Agents may be called anything: also like another agent's arrays, or very long."""
+"""Agents can have any id, also that of another agent's array, or a very long one."""
 
 from __future__ import annotations
 

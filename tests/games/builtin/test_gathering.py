@@ -1,11 +1,15 @@
-"""Gathering: apples that grow back, beams, and being out for a while."""
+"""Gathering: apples that grow back, beams, being off the map, and scripted players."""
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import pytest
 
-from rookery.games.builtin.gathering import Gathering
+from rookery.games.builtin.gathering import Gathering, Greedy, Peaceful
+from rookery.games.gridworld import GridEngine
+from rookery.games.players import RandomPlayer
 
 UP, RIGHT, DOWN, LEFT = range(4)
 ORCHARD = 3 + 5 + 7 + 5 + 3
@@ -215,3 +219,93 @@ def test_marks_and_apples_are_fresh_in_a_new_episode(board):
 
 def test_six_can_play(board):
     assert len(board(Gathering, agents=6).engine.agents) == 6
+
+
+# Scripted players.
+
+
+@pytest.fixture(scope="module")
+def orchard(play):
+    """What three players get in the orchard; each line-up plays once."""
+
+    @cache
+    def play_together(*players):
+        return play(Gathering, players, worlds=64)
+
+    return play_together
+
+
+@pytest.fixture
+def gatherer(act):
+    """Return the action of a gatherer that sees {(ahead, right): name}."""
+
+    def gatherer(kind, things):
+        settings = Gathering.Settings()
+        spec = GridEngine(Gathering(settings), 1, 0).agents[0]
+        part = spec.parts["view"]
+        view = np.zeros((1, *part.shape), np.uint8)
+        for (ahead, right), name in {(0, 0): "gatherer", **things}.items():
+            view[0, part.labels.index(name), 8 - ahead, 5 + right] = 1
+        return spec.actions[act(kind, spec, settings, view)]
+
+    return gatherer
+
+
+@pytest.mark.parametrize("kind", [Peaceful, Greedy])
+@pytest.mark.parametrize(
+    ("spot", "action"),
+    [
+        ((3, 0), "forward"),
+        ((-2, 0), "backward"),
+        ((0, 2), "step_right"),
+        ((0, -4), "step_left"),
+        ((3, 1), "forward"),
+        ((1, -3), "step_left"),
+    ],
+)
+def test_gatherers_go_for_an_apple_along_the_longer_way(gatherer, kind, spot, action):
+    assert gatherer(kind, {spot: "apple"}) == action
+
+
+def test_gatherer_goes_for_the_nearest_apple(gatherer):
+    assert gatherer(Peaceful, {(5, 0): "apple", (0, 2): "apple"}) == "step_right"
+
+
+def test_greedy_zaps_whoever_stands_in_its_line(gatherer):
+    assert gatherer(Greedy, {(4, 0): "gatherer", (1, 0): "apple"}) == "zap"
+
+
+def test_greedy_does_not_zap_beside_or_behind_itself(gatherer):
+    assert gatherer(Greedy, {(4, 1): "gatherer", (2, 0): "apple"}) == "forward"
+    assert gatherer(Greedy, {(-1, 0): "gatherer", (2, 0): "apple"}) == "forward"
+
+
+def test_peaceful_never_zaps(orchard):
+    _, counts = orchard(Peaceful, Peaceful, Peaceful)
+
+    assert counts["zaps"].sum() == 0
+
+
+def test_gatherer_turns_at_a_wall(gatherer):
+    assert gatherer(Peaceful, {(1, 0): "wall"}) in ("turn_left", "turn_right")
+
+
+def test_peaceful_gatherers_get_far_more_than_random_ones(orchard):
+    peaceful, _ = orchard(Peaceful, Peaceful, Peaceful)
+    random, _ = orchard(RandomPlayer, RandomPlayer, RandomPlayer)
+
+    assert peaceful.mean() > 5 * random.mean()
+
+
+def test_greedy_gets_more_than_the_peaceful_ones_beside_it(orchard):
+    rewards, counts = orchard(Greedy, Peaceful, Peaceful)
+
+    assert counts["zaps"][:, 0].mean() > 1
+    assert rewards[:, 0].mean() > rewards[:, 1:].mean()
+
+
+def test_greedy_gatherers_together_get_less_than_peaceful_ones(orchard):
+    greedy, _ = orchard(Greedy, Greedy, Greedy)
+    peaceful, _ = orchard(Peaceful, Peaceful, Peaceful)
+
+    assert greedy.mean() < peaceful.mean()

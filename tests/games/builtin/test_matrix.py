@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from rookery.games.builtin.matrix import (
+    PLAYERS,
     IteratedChicken,
     IteratedPrisonersDilemma,
     IteratedStagHunt,
 )
-from rookery.games.builtin.matrix_players import PLAYERS
 from rookery.games.loop import GameLoop
 from rookery.rng import Purpose, Stream
 
