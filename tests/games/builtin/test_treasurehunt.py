@@ -77,7 +77,7 @@ def test_hunters_see_as_far_as_their_vision(board, vision, side):
 
 
 @pytest.mark.parametrize(("name", "worth"), [("gem", 10), ("food", 5), ("bone", -10)])
-def test_loot_brings_its_worth_and_is_gone(hunt, name, worth):
+def test_loot_gives_its_value_and_is_gone(hunt, name, worth):
     kind = getattr(hunt.rules, name)
     hunt.world.fill(kind, hunt.mask((9, 10)))
 
@@ -89,7 +89,7 @@ def test_loot_brings_its_worth_and_is_gone(hunt, name, worth):
 
 
 @pytest.mark.parametrize("name", [*LOOT, "bump"])
-def test_worth_is_a_setting(board, name):
+def test_value_of_loot_is_a_setting(board, name):
     hunt = board(Treasurehunt, agents=1, spawn=0.0, **{name: 2.5})
     hunt.place(0, 1, 10)
     if name != "bump":
@@ -105,7 +105,7 @@ def test_worth_is_a_setting(board, name):
     [(1, 10, "up"), (10, 19, "right"), (19, 10, "down"), (10, 1, "left")],
     ids=["up", "right", "down", "left"],
 )
-def test_bumping_a_wall_costs_one_and_moves_nobody(hunt, row, column, way):
+def test_bumping_a_wall_costs_one_and_does_not_move(hunt, row, column, way):
     hunt.place(0, row, column)
 
     outcome = hunt.turn(way, "up")
@@ -114,7 +114,7 @@ def test_bumping_a_wall_costs_one_and_moves_nobody(hunt, row, column, way):
     assert hunt.spot(0) == (row, column)
 
 
-def test_hunters_in_each_others_way_stay_and_pay_nothing(hunt):
+def test_hunters_that_block_each_other_stay_and_pay_nothing(hunt):
     hunt.place(1, 9, 10)
 
     outcome = hunt.turn("up", "down")
@@ -124,7 +124,7 @@ def test_hunters_in_each_others_way_stay_and_pay_nothing(hunt):
 
 
 @pytest.mark.shows("H2")
-def test_gem_between_two_hunters_goes_to_one(board):
+def test_gem_between_two_hunters_goes_to_one_of_them(board):
     hunt = board(Treasurehunt, worlds=8, agents=2, spawn=0.0, turns=1000)
 
     wins = np.zeros(2)
@@ -149,7 +149,7 @@ def test_hunters_start_within_the_walls(board):
 
 @pytest.mark.shows("H1")
 @pytest.mark.parametrize("spawn", [0.005, 0.2])
-def test_each_empty_cell_fills_with_the_given_chance_before_anyone_acts(board, spawn):
+def test_each_empty_cell_fills_with_the_set_probability_before_agents_act(board, spawn):
     hunt = board(Treasurehunt, worlds=64, agents=3, spawn=spawn)
 
     appeared, empty = np.zeros(3), 0
@@ -267,7 +267,7 @@ def test_forager_goes_around_a_bone(forage):
     assert chosen in (RIGHT, LEFT)
 
 
-def test_forager_takes_a_bone_when_what_lies_behind_is_worth_it(forage):
+def test_forager_takes_a_bone_if_the_gems_behind_it_are_worth_it(forage):
     fenced = {(1, 1): "bone", (1, 3): "bone", (1, 2): "bone"}
     fenced |= {(0, 1): "gem", (0, 2): "gem", (0, 3): "gem"}
 
@@ -275,7 +275,7 @@ def test_forager_takes_a_bone_when_what_lies_behind_is_worth_it(forage):
 
 
 @pytest.mark.parametrize("way", [UP, RIGHT, DOWN, LEFT])
-def test_forager_without_treasure_goes_straight_on(forage, way):
+def test_forager_without_treasure_keeps_its_heading(forage, way):
     assert forage({}, heading=way) == way
 
 
@@ -302,7 +302,7 @@ def randoms(play):
     return play(Treasurehunt, [RandomPlayer] * 3, worlds=32)[0]
 
 
-def test_three_foragers_score_as_promised(foragers):
+def test_three_foragers_score_well(foragers):
     assert foragers.mean() > 140
 
 
@@ -314,14 +314,14 @@ def test_forager_beats_random_by_far(foragers, randoms):
     assert foragers.mean() > randoms.mean() + 100
 
 
-def test_every_seat_of_foragers_fares_alike(foragers):
+def test_all_seats_of_foragers_do_equally_well(foragers):
     apart = foragers - foragers.mean(axis=1, keepdims=True)
 
     errors = apart.std(axis=0, ddof=1) / np.sqrt(len(apart))
     assert (np.abs(apart.mean(axis=0)) < 5 * errors).all()
 
 
-def test_forager_alone_finds_more_than_each_of_three(play, foragers):
+def test_a_single_forager_finds_more_than_each_of_three(play, foragers):
     alone, _ = play(Treasurehunt, [Forager], worlds=32, agents=1)
 
     assert alone.mean() > foragers.mean() + 30
