@@ -77,7 +77,7 @@ class GymnasiumGame(ForeignGame):
             return CopiesAdapter([first, *others])
         if copies > 1:
             raise AdapterError(
-                "has several agents", "leave copies at 1, it is for single-agent games"
+                "has several agents", "leave copies at 1"
             )
         return TupleAdapter(first)
 

@@ -184,14 +184,14 @@ class TestCopies:
 
     @pytest.mark.shows("A2")
     def test_a_copy_does_not_depend_on_the_actions_in_other_copies(self) -> None:
-        ways = [self.lives(others) for others in (0, 1)]
+        ways = [self.episodes(others) for others in (0, 1)]
 
-        for one, other in zip(*ways, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for left, right in zip(*ways, strict=True):
+            np.testing.assert_array_equal(left, right)
 
     @staticmethod
-    def lives(others: int) -> list[Array]:
-        """Return what agent 1 saw, episode by episode; the others do the same always."""
+    def episodes(others: int) -> list[Array]:
+        """Return the observations of agent 1 by episode; the others repeat one action."""
         game = make("CartPole-v1", copies=3, worlds=1)
         episodes: list[list[Array]] = [[]]
         while len(episodes) < 5:

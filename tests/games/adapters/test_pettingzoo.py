@@ -136,9 +136,9 @@ def played(name: str) -> Log:
 
 
 def assert_same(left: list[Array], right: list[Array]) -> None:
-    for one, other in zip(left, right, strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
 
 
 class TestEveryGame:
@@ -605,10 +605,10 @@ class TestSnapshots:
 
         other.restore(game.snapshot())
 
-        for one, two in zip(
+        for left, right in zip(
             game.observe(phase).parts, other.observe(phase).parts, strict=True
         ):
-            np.testing.assert_array_equal(one["view"], two["view"])
+            np.testing.assert_array_equal(left["view"], right["view"])
 
     def test_a_snapshot_of_another_game_is_refused(self) -> None:
         with pytest.raises(GameError, match=r"does not fit .*: use the same settings"):

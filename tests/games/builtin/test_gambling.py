@@ -36,13 +36,13 @@ def cards(board, deck, **settings):
     ],
 )
 def test_cards_of_a_deck_have_its_gain_and_mean(board, deck, gain, mean, odds):
-    found = cards(board, deck)
+    rewards = cards(board, deck)
 
     loss = (gain - mean) / odds
-    assert sorted(set(found.tolist())) == pytest.approx([gain - loss, gain])
+    assert sorted(set(rewards.tolist())) == pytest.approx([gain - loss, gain])
     spread = loss * np.sqrt(odds * (1 - odds))
-    assert abs(found.mean() - mean) < 5 * spread / np.sqrt(len(found))
-    assert abs(found.std() - spread) < 0.1 * spread
+    assert abs(rewards.mean() - mean) < 5 * spread / np.sqrt(len(rewards))
+    assert abs(rewards.std() - spread) < 0.1 * spread
 
 
 def test_decks_that_rarely_lose_are_riskier(board):
@@ -53,9 +53,9 @@ def test_decks_that_rarely_lose_are_riskier(board):
 
 
 def test_gains_means_and_odds_are_settings(board):
-    found = cards(board, "d", good_gain=2.0, good_mean=1.0, seldom=0.2)
+    rewards = cards(board, "d", good_gain=2.0, good_mean=1.0, seldom=0.2)
 
-    assert sorted(set(found.tolist())) == pytest.approx([-3.0, 2.0])
+    assert sorted(set(rewards.tolist())) == pytest.approx([-3.0, 2.0])
 
 
 def test_draws_are_counted_by_deck_and_the_card_is_observed(board):

@@ -280,13 +280,13 @@ def sit(game, *names):
 def choices(first, second, number, **settings):
     """Return what two players choose, as a string per player; closing turns left out."""
     game = build(worlds=2, **settings)
-    chosen = []
+    actions = []
     for played in GameLoop(game, sit(game, first, second)).turns():
         if not played.closing.any():
-            chosen.append(played.actions[1])
-        if len(chosen) == number:
+            actions.append(played.actions[1])
+        if len(actions) == number:
             break
-    return ["".join("CD"[action] for action in row) for row in np.array(chosen).T]
+    return ["".join("CD"[action] for action in row) for row in np.array(actions).T]
 
 
 @pytest.mark.parametrize(
@@ -332,11 +332,11 @@ def test_players_answer_a_mixed_opponent_as_worked_out_by_hand(name, answer):
     game = build()
     player, _ = sit(game, name, name)
     other = Scripted(game.agents[1], "CDCDDCC")
-    table = GameLoop(game, [player, other]).turns()
+    turns = GameLoop(game, [player, other]).turns()
 
-    chosen = [next(table).actions[0, 0] for _ in range(7)]
+    actions = [next(turns).actions[0, 0] for _ in range(7)]
 
-    assert "".join("CD"[action] for action in chosen) == answer
+    assert "".join("CD"[action] for action in actions) == answer
 
 
 @pytest.mark.parametrize("name", ["tit_for_tat", "grim", "pavlov"])

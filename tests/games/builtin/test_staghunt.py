@@ -1,4 +1,4 @@
-"""Staghunt: hares for one, a stag for two at the same moment."""
+"""Staghunt: hares for one, a stag for two at once."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ def it(game):
 
 
 def test_one_agent_is_it_at_the_start_and_not_always_the_same(board):
-    found = it(board(Tag, worlds=64))
+    flags = it(board(Tag, worlds=64))
 
-    assert (found.sum(axis=1) == 1).all()
-    assert found.any(axis=0).all()
+    assert (flags.sum(axis=1) == 1).all()
+    assert flags.any(axis=0).all()
 
 
 def test_a_touched_agent_is_it(yard):

@@ -262,9 +262,9 @@ def test_forager_takes_the_nearer_of_two_gems_first(forage):
 
 
 def test_forager_goes_around_a_bone(forage):
-    chosen = forage({(1, 2): "bone", (0, 2): "gem"})
+    action = forage({(1, 2): "bone", (0, 2): "gem"})
 
-    assert chosen in (RIGHT, LEFT)
+    assert action in (RIGHT, LEFT)
 
 
 def test_forager_takes_a_bone_if_the_gems_behind_it_are_worth_it(forage):
