@@ -18,7 +18,7 @@ import numpy as np
 
 from rookery.actor.metrics import RoundMetrics
 from rookery.actor.policies import PolicyRunner, exploration_of
-from rookery.actor.recovery import InterruptedGame, can_go_back
+from rookery.actor.recovery import InterruptedGame, can_restore
 from rookery.actor.state import ActorState, snapshot_of
 from rookery.actor.weights import Weights
 from rookery.algorithms.base import Agent
@@ -247,7 +247,7 @@ class Actor:
 
     def _go_back(self, arrays: Mapping[str, Array]) -> None:
         """Bring the game back; what cannot be is closed, and the game begins anew."""
-        if can_go_back(self._game, arrays):
+        if can_restore(self._game, arrays):
             self._game.restore(arrays)
         elif self._committed > 0:
             turns = range(self.state.turn, self._committed)

@@ -12,17 +12,11 @@ from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import build_agents, learning_ids
 from rookery.algorithms.base import Agent
 from rookery.algorithms.torch_setup import use_one_thread
-from rookery.config.run import Config
-from rookery.evaluation.play import find_player
-from rookery.games.base import Game
-from rookery.games.guard import GuardedGame
-from rookery.games.players import Player
 from rookery.games.registry import Entry, find
 from rookery.protocol.arena import Arena
 from rookery.protocol.process_spec import ProcessSpec, game_name
 from rookery.protocol.schedule import RoundSchedule
 from rookery.protocol.timing import time_protocol
-from rookery.rng import Purpose, Stream
 from rookery.shm.heartbeat import Heartbeat
 
 
@@ -39,8 +33,9 @@ class ActorProcess:
         heartbeat: Heartbeat | None = None,
     ) -> None:
         config = process_spec.config
-        self.game = build_game(entry, config)
-        players = seat_scripted(entry, self.game, agents, config.seed)
+        self.game = entry.build_guarded(config.game.settings, config.worlds, config.seed)
+        scripted = [agent.player for agent in agents]
+        players = entry.seat_players(self.game, scripted, config.seed)
         groups = [[agents[i] for i in group] for group in process_spec.groups]
         self.policies = PolicyRunner(groups, config.seed, config.worlds)
         self.actor = Actor(
@@ -81,26 +76,6 @@ class ActorProcess:
     def close(self) -> None:
         """Let go of the game."""
         self.game.close()
-
-
-def build_game(entry: Entry, config: Config) -> GuardedGame:
-    """Return the game of a run."""
-    built = entry.build(config.game.settings, config.worlds, config.seed)
-    return GuardedGame(built, entry.name)
-
-
-def seat_scripted(
-    entry: Entry, game: Game, agents: Sequence[Agent], seed: int
-) -> dict[int, Player]:
-    """Return the players of scripted agents, by agent number."""
-    found: dict[int, Player] = {}
-    for agent in agents:
-        if agent.player is not None:
-            number = agent.number
-            stream = Stream(seed, Purpose.PLAYER, number)
-            make = find_player(entry, agent.player)
-            found[number] = make(agent.spec, game.settings, game.worlds, stream)
-    return found
 
 
 def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain import PlainTreasurehunt
 from rookery.games.base import Game
-from rookery.games.guard import GuardedGame
 from rookery.games.registry import find
 
 AGENTS = 3
@@ -56,7 +55,7 @@ def _measure_engine(report: Report, worlds: int, turns: int) -> None:
 def _engine_work(worlds: int, turns: int, shares: dict[str, float]) -> Callable[[], None]:
     entry = find("treasurehunt")
     settings = entry.settings.model_validate({"agents": AGENTS})
-    game = GuardedGame(entry.build(settings, worlds, 1), entry.name)
+    game = entry.build_guarded(settings, worlds, 1)
     actions = np.random.default_rng(0).integers(0, 4, (turns, worlds, AGENTS))
     return lambda: _play(game, actions, shares)
 
@@ -109,7 +108,7 @@ def _measure_foreign(report: Report, path: str, worlds: int = 4, turns: int = 50
 def _wrapped_rate(path: str, worlds: int, turns: int) -> float:
     """Return turns of one world per second, closing turns not counted."""
     entry = find(f"pettingzoo:{path}")
-    game = GuardedGame(entry.build(entry.settings(), worlds, 0), path)
+    game = entry.build_guarded(entry.settings(), worlds, 0)
     sizes = [spec.num_actions for spec in game.agents]
     actions = np.random.default_rng(0).integers(0, sizes, (turns, worlds, len(sizes)))
     played = 0

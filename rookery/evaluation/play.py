@@ -18,20 +18,14 @@ from rookery.config.run import Config
 from rookery.errors import ConfigError, nearest
 from rookery.evaluation.recordings import Recorder, Recording
 from rookery.evaluation.tables import table_of
-from rookery.games.base import Game
 from rookery.games.episodes import Episode
-from rookery.games.guard import GuardedGame
 from rookery.games.loop import GameLoop
-from rookery.games.players import Player
-from rookery.games.registry import Entry, find
-from rookery.rng import Purpose, Stream
+from rookery.games.registry import Entry, MakePlayer, find
 from rookery.specs import AgentSpec, Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MakePlayer = Callable[..., Player]
-"""A class of players: called with (spec, settings, worlds, stream)."""
 Seat = str | MakePlayer
 Lineup = Seat | Sequence[Seat] | Mapping[Any, Seat]
 MOST_TURNS = 100_000
@@ -121,18 +115,18 @@ def play_match(
         beat: called every turn, as a sign of life.
     """
     worlds, seed = min(config.worlds, episodes), config.seed
-    game = GuardedGame(entry.build(config.game.settings, worlds, seed), entry.name)
+    game = entry.build_guarded(config.game.settings, worlds, seed)
     try:
         if round_number is not None:
             game.begin_round(round_number)
-        seats = seat_players(entry, game, players, seed)
+        seats = list(entry.seat_players(game, players, seed).values())
         match = Match(entry.name, game.agents, tuple(map(player_name, players)))
         recorder = Recorder(game, match.players, record, film)
         shares = _Shares(match, worlds, episodes)
         table, most = GameLoop(game, seats), most_turns(config)
         for turn in table.turns():
             beat()
-            cut = table.lasting(most)
+            cut = table.running_for(most)
             turn.ended += cut
             match.recordings += recorder.add(turn, wanted=shares.open)
             if shares.add(turn.ended, cut):
@@ -177,36 +171,6 @@ class _Shares:
 def player_name(player: Seat) -> str:
     """Return what to call a player in tables and files."""
     return player if isinstance(player, str) else player.__name__.lower()
-
-
-def seat_players(
-    entry: Entry, game: Game, players: Sequence[Seat], seed: int
-) -> list[Player]:
-    """Return one player per agent, in the agents' order."""
-    if len(players) != len(game.agents):
-        raise ConfigError(
-            f"{len(players)} players for the {len(game.agents)} agents of '{entry.name}': "
-            "name one player for all agents, or one per agent."
-        )
-    return [
-        find_player(entry, player)(
-            spec, game.settings, game.worlds, Stream(seed, Purpose.PLAYER, i)
-        )
-        for i, (spec, player) in enumerate(zip(game.agents, players, strict=True))
-    ]
-
-
-def find_player(entry: Entry, player: Seat) -> MakePlayer:
-    """Return a class of players, by name if it is one."""
-    if not isinstance(player, str):
-        return player
-    if player not in entry.players:
-        raise ConfigError(
-            f"unknown player '{player}' for '{entry.name}': "
-            f"{nearest(player, entry.players)}"
-        )
-    found: MakePlayer = entry.players[player]
-    return found
 
 
 def lineup(
@@ -266,6 +230,6 @@ def play(
 
 def agents_of(entry: Entry, config: Config) -> tuple[AgentSpec, ...]:
     """Return who plays this game with these settings."""
-    game = GuardedGame(entry.build(config.game.settings, 1, config.seed), entry.name)
+    game = entry.build_guarded(config.game.settings, 1, config.seed)
     game.close()
     return game.agents

@@ -22,8 +22,7 @@ from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, ProbeError
 from rookery.evaluation.play import Lineup, Match, Seat, lineup, play_match
-from rookery.games.base import Game, Phases
-from rookery.games.guard import GuardedGame
+from rookery.games.base import Game, GameWrapper, Phases
 from rookery.games.registry import Entry
 from rookery.plugins import line_in, load_object, one_line
 from rookery.specs import AgentSpec
@@ -90,8 +89,8 @@ class ProbeGame:
     def build(self, worlds: int = 1, **settings: Any) -> Game:
         """Return the game itself, to be played turn by turn."""
         chosen = self._changed(settings).game.settings
-        built = self._entry.build(chosen, worlds, self.seed)
-        game = _Beating(built, self.name, self._beat)
+        built = self._entry.build_guarded(chosen, worlds, self.seed)
+        game = _Beating(built, self._beat)
         game.begin_round(self.round)
         return game
 
@@ -102,11 +101,11 @@ class ProbeGame:
         return old.model_copy(update={"game": chosen})
 
 
-class _Beating(GuardedGame):
+class _Beating(GameWrapper):
     """A game that gives a sign of life every turn, and notices when to stop."""
 
-    def __init__(self, game: Game, name: str, beat: Callable[[], None]) -> None:
-        super().__init__(game, name)
+    def __init__(self, game: Game, beat: Callable[[], None]) -> None:
+        super().__init__(game)
         self._beat = beat
 
     def begin_turn(self) -> Phases:

@@ -1,1 +1,1 @@
-"""Games: the contract, the grid engine, games of our own, and foreign ones."""
+"""Games: the contract, the grid engine, built-in games, and adapters to foreign ones."""

@@ -1,4 +1,4 @@
-"""Keeping count of episodes: who still plays, how old each is, what it has brought."""
+"""Bookkeeping of episodes: which agents still play, for how long, with which returns."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ class Episode:
     """The game's own metrics, (agents,) each."""
 
     def to_json(self) -> list[Any]:
-        """Return everything as plain data."""
+        """Return the episode as plain data."""
         counts = {name: count.tolist() for name, count in self.counts.items()}
         return [self.world, self.number, self.turns, self.returns.tolist(), counts]
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> Episode:
-        """Return what `to_json` described."""
+        """Return the episode that `to_json` returned."""
         world, number, turns, returns, counts = data
         arrays = {name: np.array(count) for name, count in counts.items()}
         return cls(world, number, turns, np.array(returns), arrays)
 
 
 class Episodes:
-    """The present episode of every world."""
+    """The current episode of every world."""
 
     def __init__(self, worlds: int, agents: int, counts: Sequence[str] = ()) -> None:
         self.live = np.ones((worlds, agents), bool)
-        """Who has not ended yet."""
+        """Which agents have not ended."""
         self.age = np.zeros(worlds, np.int32)
-        """Rows since the episode's first; the closing row counts."""
+        """Rows since the first of the episode, including the closing row."""
         self.number = np.zeros(worlds, np.int64)
         self._returns = np.zeros((worlds, agents))
         self._counts = {name: np.zeros((worlds, agents)) for name in counts}
 
     @property
     def closing(self) -> Array:
-        """(worlds,) bool: the turn to come, or at hand, is only there to close."""
+        """(worlds,) bool: whether the current or next turn is a closing turn."""
         return ~np.logical_or.reduce(self.live, axis=1)
 
     def add(self, outcome: Outcome) -> tuple[Array, list[Episode]]:
-        """Take in a turn; return where the next episode starts, and those that ended."""
-        starting, found = self.closing, []
+        """Add a turn; return where the next episode starts, and the episodes that ended."""
+        starting, ended = self.closing, []
         scores = outcome.scores
         self._returns += outcome.rewards if scores is None else scores
         for name, count in outcome.counts.items():
@@ -64,24 +64,21 @@ class Episodes:
         ends = outcome.terminated | outcome.truncated
         if np.count_nonzero(ends):
             self.live &= ~ends
-            ended = self.closing & ~starting
-            found = [self._finished(world) for world in np.flatnonzero(ended).tolist()]
+            worlds = np.flatnonzero(self.closing & ~starting).tolist()
+            ended = [self._episode(world, int(self.age[world]) + 1) for world in worlds]
         self.age += 1
         self._begin(starting)
-        return starting, found
+        return starting, ended
 
-    def _finished(self, world: int) -> Episode:
-        return self._so_far(world, int(self.age[world]) + 1)
-
-    def _so_far(self, world: int, turns: int) -> Episode:
+    def _episode(self, world: int, turns: int) -> Episode:
         counts = {name: sums[world].copy() for name, sums in self._counts.items()}
         number, returns = int(self.number[world]), self._returns[world].copy()
         return Episode(world, number, turns, returns, counts)
 
-    def lasting(self, turns: int) -> list[Episode]:
-        """Return the episodes that go on after just so many turns, as far as they got."""
+    def running_for(self, turns: int) -> list[Episode]:
+        """Return the episodes that have run for exactly `turns` turns and not ended."""
         worlds = np.flatnonzero((self.age == turns) & ~self.closing)
-        return [self._so_far(world, turns) for world in worlds.tolist()]
+        return [self._episode(world, turns) for world in worlds.tolist()]
 
     def _begin(self, starting: Array) -> None:
         if np.count_nonzero(starting):
@@ -92,13 +89,13 @@ class Episodes:
                 sums[starting] = 0
 
     def state(self) -> dict[str, Array]:
-        """Return everything needed to go on from here, as (worlds, …) arrays."""
+        """Return the complete state, as (worlds, …) arrays."""
         arrays = {"live": self.live, "age": self.age, "number": self.number}
         arrays["returns"] = self._returns
         return arrays | {f"count.{name}": sums for name, sums in self._counts.items()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go back to where a state was taken."""
+        """Continue from a state that `state` returned."""
         self.live, self.age = arrays["live"].copy(), arrays["age"].copy()
         self.number, self._returns = arrays["number"].copy(), arrays["returns"].copy()
         self._counts = {

@@ -1,58 +1,102 @@
-"""The one place where what a game says is checked, turn by turn.
+"""The one place where what a game returns is checked, turn by turn.
 
-Whatever plays a game plays it through `Guarded`: behind it, every array has the declared
-shape and type and holds finite numbers alone, and agents never change. The rest of the
-code need not ask again.
+All code that plays a game plays it through `GuardedGame`. Behind it every array has the
+declared shape and dtype, all numbers are finite, and the agents never change, so nothing
+else needs to check again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import GameError, RookeryError
-from rookery.games.base import Game, Observations, Outcome, Phases, are_finite
-from rookery.games.declared import faults_of
-from rookery.plugins import where
+from rookery.errors import GameError, PlayerError, RookeryError
+from rookery.games.base import Game, GameWrapper, Observations, Outcome, Phases, are_finite
+from rookery.plugins import one_line
 from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
-FINITE = "every number must be finite as a float32 (below 3.4e38)"
+FINITE = "all numbers must be finite as float32 (below 3.4e38)"
+NUMERIC = "biuf"
+"""Dtype kinds that networks read: bools, integers and floats."""
+LIBRARIES = (
+    f"{Path(__file__).parents[1]}/",
+    *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
+)
+"""How the file names of code begin that is not the user's own."""
 
 
-class GuardedGame(Game):
-    """A game whose every word is checked against its contract."""
+def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of the user's own code that an exception passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [
+        frame
+        for frame in frames
+        # Frames of compiled code name files that do not exist.
+        if not frame.filename.startswith(LIBRARIES) and Path(frame.filename).is_file()
+    ]
+
+
+def locate(error: BaseException) -> str:
+    """Return an exception in one line, with the line of the user's code it came from."""
+    last = (users_frames(error) or traceback.extract_tb(error.__traceback__))[-1]
+    line = f"{Path(last.filename).name}, line {last.lineno}"
+    return f"{one_line(error).rstrip('.')} ({line})"
+
+
+@contextmanager
+def player_errors(agent: str, method: str) -> Iterator[None]:
+    """Turn what a user's player raises into a `PlayerError` of one line."""
+    try:
+        yield
+    except RookeryError:
+        raise
+    except Exception as error:
+        if not users_frames(error):
+            raise  # a mistake of ours, which needs its traceback
+        raise PlayerError(
+            f"the player of agent '{agent}' raised in {method}(): {locate(error)}: the "
+            "mistake is in the player."
+        ) from error
+
+
+class GuardedGame(GameWrapper):
+    """A game whose every return value is checked against the contract of `Game`.
+
+    Whatever the game breaks or raises becomes a `GameError` of one line.
+    """
 
     def __init__(self, game: Game, name: str) -> None:
-        super().__init__(game.settings, game.worlds, 0)
-        self.game, self.name = game, name
-        self.agents = game.agents
-        self.players = game.players
-        self.replayable, self.fair = game.replayable, game.fair
-        self.counts = game.counts
-        for what, remedy in faults_of(self.agents):
-            raise self._error(what, remedy)
+        super().__init__(game)
+        self.name = name
+        for fault, remedy in spec_faults(self.agents):
+            raise self._error(fault, remedy)
         self._all = list(range(len(self.agents)))
         self._shape = (game.worlds, len(self.agents))
         self._ended = np.zeros(self._shape, bool)
         self._closing = np.zeros(game.worlds, bool)
-        self._some_ended = False
+        self._any_ended = False
         self._is_closed = False
 
-    def _error(self, what: str, remedy: str) -> GameError:
-        return GameError(f"game '{self.name}' {what}: {remedy}.")
+    def _error(self, fault: str, remedy: str) -> GameError:
+        return GameError(f"game '{self.name}' {fault}: {remedy}.")
 
-    def _ask(self, method: Callable[..., Any], *about: Any) -> Any:
-        """Return what the game says; whatever it raises becomes one line."""
+    def call(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Call the game; whatever it raises becomes one line."""
         try:
-            return method(*about)
+            return method(*args)
         except (RookeryError, *LEAVING):
             raise
         except BaseException as error:
             raise self._error(
-                f"raised in {method.__name__}(): {where(error)}",
+                f"raised in {method.__name__}(): {locate(error)}",
                 "the mistake is in the game",
             ) from error
 
@@ -60,104 +104,109 @@ class GuardedGame(Game):
 
     def begin_turn(self) -> Phases:
         """Begin a turn; every agent must be in exactly one phase."""
-        phases: Phases = self._ask(self.game.begin_turn)
+        phases = super().begin_turn()
         if self.game.agents is not self.agents and self.game.agents != self.agents:
-            now = [spec.id for spec in self.game.agents]
+            ids = [spec.id for spec in self.game.agents]
             raise self._error(
-                f"changed its agents half-way to {now}",
-                "declare all agents at the start, and mark those absent as not active",
+                f"changed its agents during play to {ids}",
+                "declare all agents in the constructor, and mark absent ones as not active",
             )
         try:
-            everyone = sorted(i for phase in phases for i in phase)
+            agents = sorted(i for phase in phases for i in phase)
         except TypeError:
-            everyone = []  # not tuples of numbers
-        if everyone != self._all:
+            agents = []  # not tuples of numbers
+        if agents != self._all:
             raise self._error(
-                f"gave the phases {phases}", "put every agent in exactly one phase"
+                f"returned the phases {phases}", "put every agent in exactly one phase"
             )
         return phases
 
     def observe(self, agents: Sequence[int]) -> Observations:
         """Observe; everything must be as declared."""
-        seen: Observations = self._ask(self.game.observe, agents)
-        self._check_form(seen, len(agents))
-        for place, i in enumerate(agents):
+        observations = super().observe(agents)
+        self._check_lengths(observations, len(agents))
+        entries = zip(
+            agents, observations.parts, observations.active, observations.legal, strict=True
+        )
+        for i, parts, active, legal in entries:
             spec = self.agents[i]
-            self._check_parts(spec, seen.parts[place])
-            self._check_array(spec, "'active'", seen.active[place], (), np.dtype(bool))
-            self._check_absent(i, seen.active[place])
-            self._check_legal(spec, seen.legal[place], seen.active[place])
-        return seen
+            self._check_parts(spec, parts)
+            self._check_array(spec, "'active'", active, (), np.dtype(bool))
+            self._check_inactive(i, active)
+            self._check_legal(spec, legal, active)
+        return observations
 
-    def _check_form(self, seen: Any, agents: int) -> None:
-        if not isinstance(seen, Observations):
+    def _check_lengths(self, observations: Any, agents: int) -> None:
+        if not isinstance(observations, Observations):
             raise self._error(
-                f"gave a {type(seen).__name__} for an observation",
-                "return an Observation",
+                f"returned a {type(observations).__name__} from observe()",
+                "return Observations",
             )
-        found = [len(entries) for entries in (seen.parts, seen.active, seen.legal)]
-        if found != [agents] * 3:
+        lists = (observations.parts, observations.active, observations.legal)
+        lengths = [len(entries) for entries in lists]
+        if lengths != [agents] * 3:
             raise self._error(
-                f"showed parts, active and legal actions of {found} agents, expected "
+                f"returned parts, active and legal actions of {lengths} agents, expected "
                 f"{agents} each",
-                "return one entry per agent it was asked for",
+                "return one entry for each agent in the argument of observe()",
             )
 
-    def _check_absent(self, agent: int, active: Array) -> None:
-        if self._some_ended and (active & self._ended[:, agent]).any():
+    def _check_inactive(self, agent: int, active: Array) -> None:
+        if self._any_ended and (active & self._ended[:, agent]).any():
             world = int((active & self._ended[:, agent]).argmax())
             raise self._error(
                 f"has agent '{self.agents[agent].id}' in world {world} active after its "
                 "end",
-                "nobody acts who has ended, until the turn after the closing one",
+                "an ended agent stays inactive until the closing turn is over",
             )
 
     def _check_parts(self, spec: AgentSpec, parts: Mapping[str, Array]) -> None:
         if not isinstance(parts, Mapping) or parts.keys() != spec.parts.keys():
-            named = isinstance(parts, Mapping)
-            found = sorted(parts) if named else f"as a {type(parts).__name__}"
+            is_mapping = isinstance(parts, Mapping)
+            names = sorted(parts) if is_mapping else f"as a {type(parts).__name__}"
             raise self._error(
-                f"showed agent '{spec.id}' the parts {found}, expected "
-                f"{sorted(spec.parts)}",
-                "return every declared part, and no other",
+                f"gave agent '{spec.id}' the parts {names}, expected {sorted(spec.parts)}",
+                "return exactly the declared parts",
             )
         for name, part in spec.parts.items():
             self._check_array(spec, f"part '{name}'", parts[name], part.shape, part.dtype)
             if part.dtype.kind == "f" and not are_finite(parts[name]).all():
-                place = tuple(np.argwhere(~are_finite(parts[name]))[0])
+                index = tuple(np.argwhere(~are_finite(parts[name]))[0])
                 raise self._error(
-                    f"showed agent '{spec.id}' {parts[name][place]} in part '{name}' of "
-                    f"world {place[0]}",
+                    f"gave agent '{spec.id}' {parts[name][index]} in part '{name}' of "
+                    f"world {index[0]}",
                     FINITE,
                 )
 
     def _check_array(
-        self, spec: AgentSpec, what: str, found: Any, shape: tuple[int, ...], dtype: Any
+        self, spec: AgentSpec, label: str, array: Any, shape: tuple[int, ...], dtype: Any
     ) -> None:
-        wanted = (self.worlds, *shape)
-        if not isinstance(found, np.ndarray):
-            found_is = f"a {type(found).__name__}"
-        elif found.shape == wanted and found.dtype == dtype:
+        expected = (self.worlds, *shape)
+        if not isinstance(array, np.ndarray):
+            actual = f"a {type(array).__name__}"
+        elif array.shape == expected and array.dtype == dtype:
             return
         else:
-            found_is = f"{found.shape} {found.dtype}"
+            actual = f"{array.shape} {array.dtype}"
         raise self._error(
-            f"gave agent '{spec.id}' {what} as {found_is}, expected {wanted} {dtype}",
-            "the first axis is the world, the rest as declared",
+            f"gave agent '{spec.id}' {label} as {actual}, expected {expected} {dtype}",
+            "the first axis is the world, the others are as declared",
         )
 
     def _check_legal(self, spec: AgentSpec, legal: Array | None, active: Array) -> None:
         if legal is None:
             if spec.masked:
                 raise self._error(
-                    f"gave agent '{spec.id}' no legal actions, although it declared them",
+                    f"gave agent '{spec.id}' no legal actions, although it is declared "
+                    "with masked=True",
                     "return (worlds, actions) bool",
                 )
             return
         if not spec.masked:
             raise self._error(
-                f"gave agent '{spec.id}' legal actions, although it declared none",
-                "declare the agent with masked=True",
+                f"gave agent '{spec.id}' legal actions, although it is not declared with "
+                "masked=True",
+                "declare the agent with masked=True, or return None",
             )
         shape = (spec.num_actions,)
         self._check_array(spec, "legal actions", legal, shape, np.dtype(bool))
@@ -169,64 +218,63 @@ class GuardedGame(Game):
                 "an active agent needs at least one",
             )
 
-    def act(self, agents: Sequence[int], actions: Array) -> None:
-        """Act."""
-        self._ask(self.game.act, agents, actions)
-
     def end_turn(self) -> Outcome:
-        """End the turn; rewards must be finite, and everyone ends once."""
-        outcome = self._ask(self.game.end_turn)
+        """End the turn; rewards must be finite, and an agent ends once per episode."""
+        outcome = super().end_turn()
         if not isinstance(outcome, Outcome):
             raise self._error(
-                f"gave a {type(outcome).__name__} for an outcome", "return an Outcome"
+                f"returned a {type(outcome).__name__} from end_turn()", "return an Outcome"
             )
-        self._check_outcome("rewards", outcome.rewards, "f")
+        self._check_floats("rewards", "a reward", outcome.rewards)
         if outcome.scores is not None:
-            self._check_outcome("scores", outcome.scores, "f")
+            self._check_floats("scores", "a score", outcome.scores)
         if outcome.counts.keys() != set(self.counts):
             raise self._error(
-                f"gave the counts {sorted(outcome.counts)}, expected {sorted(self.counts)}",
-                "give every declared count, and no other, every turn",
+                f"returned the counts {sorted(outcome.counts)}, expected "
+                f"{sorted(self.counts)}",
+                "return exactly the declared counts, every turn",
             )
         for name, count in outcome.counts.items():
-            self._check_outcome(f"count '{name}'", count, "f")
-        self._check_outcome("terminated", outcome.terminated, "b")
-        self._check_outcome("truncated", outcome.truncated, "b")
+            self._check_floats(f"count '{name}'", f"a count '{name}'", count)
+        self._check_outcome("terminated", outcome.terminated, "b", "bool")
+        self._check_outcome("truncated", outcome.truncated, "b", "bool")
         self._check_unpaid(outcome.rewards)
         self._check_ends(outcome.terminated | outcome.truncated)
         return outcome
 
-    def _check_outcome(self, what: str, found: Any, kind: str) -> None:
-        wanted = "floats" if kind == "f" else "bool"
-        if not isinstance(found, np.ndarray) or found.shape != self._shape:
-            is_array = isinstance(found, np.ndarray)
-            found_is = (
-                f"of shape {found.shape}" if is_array else f"as a {type(found).__name__}"
-            )
+    def _check_floats(self, label: str, entry: str, array: Any) -> None:
+        self._check_outcome(label, array, "f", "floats")
+        if not are_finite(array).all():
+            world, agent = np.argwhere(~are_finite(array))[0]
             raise self._error(
-                f"gave {what} {found_is}, expected {self._shape}",
-                "one entry per world and agent",
-            )
-        if found.dtype.kind != kind:
-            raise self._error(f"gave {what} of {found.dtype}", f"return {wanted}")
-        if kind == "f" and not are_finite(found).all():
-            world, agent = np.argwhere(~are_finite(found))[0]
-            raise self._error(
-                f"gave {what} of {found[world, agent]} to agent "
-                f"'{self.agents[agent].id}' in world {world}",
+                f"gave agent '{self.agents[agent].id}' in world {world} {entry} of "
+                f"{array[world, agent]}",
                 FINITE,
             )
 
+    def _check_outcome(self, label: str, array: Any, kind: str, dtype: str) -> None:
+        is_array = isinstance(array, np.ndarray)
+        if not is_array or array.shape != self._shape:
+            actual = (
+                f"of shape {array.shape}" if is_array else f"as a {type(array).__name__}"
+            )
+            raise self._error(
+                f"returned {label} {actual}, expected {self._shape}",
+                "return one entry per world and agent",
+            )
+        if array.dtype.kind != kind:
+            raise self._error(f"returned {label} of {array.dtype}", f"return {dtype}")
+
     def _check_unpaid(self, rewards: Array) -> None:
-        if not self._some_ended:
+        if not self._any_ended:
             return
         late = (rewards != 0) & self._ended
         if late.any():
             world, agent = np.argwhere(late)[0]
             raise self._error(
-                f"gave a reward of {rewards[world, agent]} to agent "
-                f"'{self.agents[agent].id}' in world {world} after its end",
-                "what comes after an end belongs to no step",
+                f"gave agent '{self.agents[agent].id}' in world {world} a reward of "
+                f"{rewards[world, agent]} after its end",
+                "an ended agent gets no reward until the next episode",
             )
 
     def _check_ends(self, ends: Array) -> None:
@@ -242,44 +290,61 @@ class GuardedGame(Game):
             )
         self._ended |= ends
         self._ended[self._closing] = False
-        self._closing = np.all(self._ended, axis=1)
-        self._some_ended = bool(self._ended.any())
+        self._note_ended()
 
-    # Passed on as they are.
+    def _note_ended(self) -> None:
+        self._closing = np.all(self._ended, axis=1)
+        self._any_ended = bool(self._ended.any())
+
+    # Forwarded, with the guard's own state.
 
     def snapshot(self) -> dict[str, Array]:
-        """Return the game's snapshot, and who has ended."""
-        return {**self._ask(self.game.snapshot), "guard.ended": self._ended.copy()}
+        """Return the game's snapshot, and which agents have ended."""
+        return {**super().snapshot(), "guard.ended": self._ended.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the game, and who has ended."""
-        own = {k: v for k, v in arrays.items() if k != "guard.ended"}
-        self._ask(self.game.restore, own)
+        """Restore the game, and which agents have ended."""
+        super().restore({k: v for k, v in arrays.items() if k != "guard.ended"})
         self._ended = arrays["guard.ended"].copy()
-        self._closing = np.all(self._ended, axis=1)
-        self._some_ended = bool(self._ended.any())
-
-    @property
-    def can_snapshot(self) -> bool:
-        """Whether the game can be snapshot."""
-        return self.game.can_snapshot
-
-    def facts(self) -> dict[str, Array]:
-        """Return the game's facts."""
-        facts: dict[str, Array] = self._ask(self.game.facts)
-        return facts
-
-    def begin_round(self, number: int) -> None:
-        """Begin a round."""
-        self._ask(self.game.begin_round, number)
-
-    def render(self, world: int) -> Array:
-        """Return a picture of one world."""
-        picture: Array = self._ask(self.game.render, world)
-        return picture
+        self._note_ended()
 
     def close(self) -> None:
-        """Close the game, once: it may not expect to be closed again."""
+        """Close the game once, however often this is called."""
         if not self._is_closed:
             self._is_closed = True
-            self._ask(self.game.close)
+            super().close()
+
+
+def spec_faults(agents: Sequence[AgentSpec]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a game's agents, each with a remedy."""
+    ids = [spec.id for spec in agents]
+    if not ids or len(set(ids)) < len(ids):
+        yield f"has the agents {ids}", "declare at least one agent, each with a unique id"
+    for spec in agents:
+        if not spec.parts or spec.num_actions < 1:
+            yield (
+                f"declares agent '{spec.id}' with {len(spec.parts)} parts and "
+                f"{spec.num_actions} actions",
+                "declare at least one of each",
+            )
+        yield from _part_faults(spec)
+
+
+def _part_faults(spec: AgentSpec) -> Iterator[tuple[str, str]]:
+    for name, part in spec.parts.items():
+        if part.dtype.kind not in NUMERIC:
+            yield (
+                f"declares part '{name}' of agent '{spec.id}' as {part.dtype}",
+                "declare bools, integers or floats",
+            )
+        if len(part.shape) == 3 and not prod(part.shape):
+            yield (
+                f"declares part '{name}' of agent '{spec.id}' as {part}, an empty image",
+                "make every side at least 1, or omit the part",
+            )
+    if not any(prod(part.shape) for part in spec.parts.values()):
+        parts = ", ".join(f"'{name}' {part}" for name, part in spec.parts.items())
+        yield (
+            f"declares agent '{spec.id}' with nothing to observe: {parts}",
+            "declare a part with at least one number, even if it is always 0",
+        )

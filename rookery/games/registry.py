@@ -1,7 +1,7 @@
-"""What can be played, by name: our own games, a user's file, and foreign games.
+"""All games by name: built-in ones, games in a user's file, and foreign ones.
 
-Every public game in a module of `rookery.games.builtin` is found here, so a new game is
-one file.
+Every public game class in a module of `rookery.games.builtin` is found automatically, so
+a new game is one file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -20,14 +20,19 @@ from rookery.config.base import Settings
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
-from rookery.games.players import RandomPlayer
-from rookery.plugins import foreign_name, load_object, where
+from rookery.games.guard import GuardedGame, locate, player_errors
+from rookery.games.players import Player, RandomPlayer
+from rookery.plugins import foreign_name, load_object
+from rookery.rng import Purpose, Stream
 from rookery.stop import LEAVING
+
+MakePlayer = Callable[..., Player]
+"""A class of players: called with (spec, settings, worlds, stream)."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A game that can be built."""
+    """A game that can be built, and its scripted players."""
 
     name: str
     summary: str
@@ -37,17 +42,57 @@ class Entry:
     build: Callable[..., Game]
     """Called with (settings, worlds, seed, first_world)."""
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of training that suit the game, by dotted key."""
+    """Training settings that suit the game, by dotted key."""
+
+    def build_guarded(
+        self, settings: Settings, worlds: int, seed: int, first_world: int = 0
+    ) -> GuardedGame:
+        """Return the game, checked turn by turn."""
+        return GuardedGame(self.build(settings, worlds, seed, first_world), self.name)
+
+    def find_player(self, player: str | MakePlayer) -> MakePlayer:
+        """Return a class of players, by name unless it is a class already."""
+        if not isinstance(player, str):
+            return player
+        if player not in self.players:
+            raise ConfigError(
+                f"unknown player '{player}' for '{self.name}': "
+                f"{nearest(player, self.players)}"
+            )
+        return self.players[player]
+
+    def seat_players(
+        self, game: Game, players: Sequence[str | MakePlayer | None], seed: int
+    ) -> dict[int, Player]:
+        """Return the players of a game by agent index.
+
+        Args:
+            game: built from this entry.
+            players: one per agent, by name or as a class; None for an agent without one.
+            seed: of the players' random numbers.
+        """
+        if len(players) != len(game.agents):
+            raise ConfigError(
+                f"{len(players)} players for the {len(game.agents)} agents of "
+                f"'{self.name}': name one player for all agents, or one per agent."
+            )
+        seated = {}
+        for i, (spec, player) in enumerate(zip(game.agents, players, strict=True)):
+            if player is not None:
+                make, stream = self.find_player(player), Stream(seed, Purpose.PLAYER, i)
+                with player_errors(spec.id, "__init__"):
+                    seated[i] = make(spec, game.settings, game.worlds, stream)
+        return seated
 
 
 def find(name: str) -> Entry:
     """Return the game of this name, or in this file (`./mine.py:Zap`)."""
-    tongue, path = foreign_name(name)
-    if tongue:
-        foreign = import_module(f"rookery.games.adapters.{tongue}")
-        return _entry(name, foreign.open_game(path))
+    library, path = foreign_name(name)
+    if library:
+        adapter = import_module(f"rookery.games.adapters.{library}")
+        return _make_entry(name, adapter.open_game(path))
     if ":" in name or name.endswith(".py"):
-        return _entry(name, load_object(name))
+        return _make_entry(name, load_object(name))
     entries = entries_by_name()
     if name not in entries and "/" in name:
         raise ConfigError(
@@ -61,50 +106,49 @@ def find(name: str) -> Entry:
 
 @cache
 def entries_by_name() -> dict[str, Entry]:
-    """Return our own games by name."""
-    entries = [_entry(_name(found), found) for found in _own_games()]
+    """Return the built-in games by name."""
+    entries = [_make_entry(_snake_case(rules), rules) for rules in _builtin_games()]
     return {entry.name: entry for entry in sorted(entries, key=lambda e: e.name)}
 
 
-def _own_games() -> Iterator[type]:
-    folder = rookery.games.builtin
-    for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-        for _, found in inspect.getmembers(import_module(module.name), inspect.isclass):
-            own = found.__module__ == module.name
-            playable = issubclass(found, Game | GridGame) and not inspect.isabstract(found)
-            if own and playable and not found.__name__.startswith("_"):
-                yield found
+def _builtin_games() -> Iterator[type]:
+    package = rookery.games.builtin
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for _, member in inspect.getmembers(import_module(module.name), inspect.isclass):
+            is_own = member.__module__ == module.name
+            is_game = issubclass(member, Game | GridGame) and not inspect.isabstract(member)
+            if is_own and is_game and not member.__name__.startswith("_"):
+                yield member
 
 
-def _name(found: type) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower()
+def _snake_case(rules: type) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", rules.__name__).lower()
 
 
-def _entry(name: str, found: Any) -> Entry:
-    if not (inspect.isclass(found) and issubclass(found, Game | GridGame)):
-        shown = " ".join(repr(found).split())
+def _make_entry(name: str, rules: Any) -> Entry:
+    if not (inspect.isclass(rules) and issubclass(rules, Game | GridGame)):
+        text = " ".join(repr(rules).split())
         raise ConfigError(
-            f"'{name}' is {shown:.60}, not a game: name a class that extends GridGame "
-            "or Game."
+            f"'{name}' is {text:.60}, not a game: name a subclass of GridGame or Game."
         )
-    summary = (inspect.getdoc(found) or "").split("\n")[0]
-    players = {"random": RandomPlayer, **found.players}
-    build = _builder(name, found)
-    return Entry(name, summary, found.Settings, players, build, found.training)
+    summary = (inspect.getdoc(rules) or "").split("\n")[0]
+    players = {"random": RandomPlayer, **rules.players}
+    build = _make_builder(name, rules)
+    return Entry(name, summary, rules.Settings, players, build, rules.training)
 
 
-def _builder(name: str, found: type[Game] | type[GridGame]) -> Callable[..., Game]:
+def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[..., Game]:
     def build(settings: Any, worlds: int, seed: int, first_world: int = 0) -> Game:
         try:
-            if issubclass(found, Game):
-                return found(settings, worlds, seed, first_world)
-            return GridEngine(found(settings), worlds, seed, first_world)
+            if issubclass(rules, Game):
+                return rules(settings, worlds, seed, first_world)
+            return GridEngine(rules(settings), worlds, seed, first_world)
         except (RookeryError, *LEAVING):
             raise
         except BaseException as error:
             raise GameError(
-                f"game '{name}' raised while it was built: {where(error)}: the mistake is "
-                "in the game."
+                f"game '{name}' raised while it was being built: {locate(error)}: the "
+                "mistake is in the game."
             ) from error
 
     return build

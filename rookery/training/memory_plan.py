@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.actor.process import seat_scripted
 from rookery.actor.state import ActorState, snapshot_of
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import Agent
@@ -30,7 +29,7 @@ def plan_memory(entry: Entry, config: Config, game: Game, agents: Sequence[Agent
         if not agent.is_scripted:
             state = agent.learner.shapes(agent, slots, config.worlds)
         memory.append(AgentMemory(agent.spec, slots, state, agent.hidden))
-    players = seat_scripted(entry, game, agents, config.seed)
+    players = entry.seat_players(game, [agent.player for agent in agents], config.seed)
     snapshot = snapshot_of(game, ActorState(agents, game), players)
     shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}
     reports = max(2, rounds_ahead(config))

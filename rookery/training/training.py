@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from rookery.actor.actor import Played
-from rookery.actor.process import build_game
 from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import (
     build_agents,
@@ -107,7 +106,7 @@ class Training:
         self._origins = origins or {}
         """What agents start with, by id, where it is not their own."""
         self.config = config
-        game = build_game(entry, config)
+        game = entry.build_guarded(config.game.settings, config.worlds, config.seed)
         self.agents = build_agents(config, game.agents)
         check_agents(self.agents, config.worlds)
         probe_of(config)  # a mistake in naming it is told before anything starts

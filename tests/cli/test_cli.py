@@ -238,7 +238,7 @@ def test_check_of_a_game_with_a_mistake_fails_and_names_it(
     code, printed, _ = run(capsys, "check", "./leaky.py:Leaky", "game.agents=1")
 
     assert code == 1
-    assert "✗ A world among many plays like the same world alone." in printed
+    assert "✗ A world plays the same on its own as among others." in printed
     assert "rewards of world" in printed
 
 

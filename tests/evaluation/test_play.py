@@ -28,7 +28,7 @@ from rookery.evaluation.play import (
 from rookery.games import gridworld as grid
 from rookery.games import registry as catalog
 from rookery.games.base import Outcome
-from rookery.games.builtin.matrix_players import Cooperator, Defector
+from rookery.games.builtin.matrix import Cooperator, Defector
 from rookery.games.players import Observation, Player, RandomPlayer
 from rookery.games.registry import Entry
 
@@ -406,7 +406,7 @@ def test_player_forgets_only_where_an_episode_starts():
 # Actions that are none.
 
 
-REFUSED = ": legal are whole numbers below 4 that the game allows."
+REFUSED = ": choose integers from 0 to 3 that are legal in the observation."
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_illegal_action_of_a_player_is_refused(choice, found):
 def test_choice_that_is_no_array_of_whole_numbers_is_refused(game, choice):
     player = type("Wrong", (Says,), {"choice": choice})
 
-    with pytest.raises(PlayerError, match="the player of agent '1' chose"):
+    with pytest.raises(PlayerError, match="the player of agent '1' returned"):
         match_of(entry_of(game), ["random", player])
 
 

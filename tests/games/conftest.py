@@ -1,4 +1,4 @@
-"""A board to test the grid engine on: build a small game, take turns by action names."""
+"""A board for testing grid games: build a small game, play turns by action names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rookery.games.gridworld import GridEngine
 
 
 class Board:
-    """One engine, with words for what tests do over and over."""
+    """One engine, with short methods for what tests do repeatedly."""
 
     def __init__(self, rules, worlds=1, seed=0, first_world=0, **settings):
         self.rules = rules(rules.Settings(**settings))
@@ -20,7 +20,7 @@ class Board:
         self.phases = ()
 
     def turn(self, *actions):
-        """Play a turn and return its outcome; without actions everybody stays.
+        """Play a turn and return its outcome; without actions all agents stay.
 
         One action per agent: a name, or a list with one name per world.
         """
@@ -32,7 +32,7 @@ class Board:
         return self.engine.end_turn()
 
     def look(self, phase):
-        """Keep what the agents of a phase see, by agent."""
+        """Keep the observations of the agents of a phase, by agent."""
         seen = self.engine.observe(phase)
         for place, i in enumerate(phase):
             self.seen[i] = seen.parts[place]
@@ -80,7 +80,7 @@ class Board:
         return int(row), int(column)
 
     def choose(self, agent, action):
-        """Let an agent choose, without its rules taking effect."""
+        """Choose an action for an agent, without applying the rules."""
         me = self.agents[agent]
         me.choose(self._choices(agent, action))
         return me

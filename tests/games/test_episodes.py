@@ -1,4 +1,4 @@
-"""Keeping count of episodes: who still plays, how old each is, what it has brought."""
+"""Bookkeeping of episodes: which agents still play, for how long, with which returns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from rookery.games.base import Outcome
 from rookery.games.episodes import Episodes
 
-NOBODY = np.zeros((2, 2), bool)
+NONE = np.zeros((2, 2), bool)
 
 
-def ends(*who):
+def ends(*pairs):
     """Return a mask of (world, agent) pairs."""
-    mask = NOBODY.copy()
-    for world, agent in who:
+    mask = NONE.copy()
+    for world, agent in pairs:
         mask[world, agent] = True
     return mask
 
@@ -32,7 +32,7 @@ def episodes():
 
 
 def play(episodes, *turns):
-    """Take in turns; return what each gave."""
+    """Add turns; return the result of each."""
     return [episodes.add(turn) for turn in turns]
 
 
@@ -43,7 +43,7 @@ def close_world_0(episodes):
     )
 
 
-def test_everybody_plays_and_everything_is_new_at_first(episodes):
+def test_all_agents_are_live_and_all_counters_zero_at_first(episodes):
     assert episodes.live.all()
     assert episodes.age.tolist() == [0, 0]
     assert episodes.number.tolist() == [0, 0]
@@ -56,7 +56,7 @@ def test_age_counts_rows_since_the_episodes_first(episodes):
     assert episodes.age.tolist() == [3, 3]
 
 
-def test_who_ended_is_no_longer_live(episodes):
+def test_an_agent_that_ended_is_no_longer_live(episodes):
     play(episodes, outcome(terminated=[(0, 1)], truncated=[(1, 0)]), outcome())
 
     assert episodes.live.tolist() == [[True, False], [False, True]]
@@ -103,7 +103,7 @@ def test_returns_are_sums_of_rewards(episodes):
     assert ended.number == 0
 
 
-def test_returns_are_sums_of_scores_where_there_are_any(episodes):
+def test_returns_are_sums_of_scores_if_there_are_any(episodes):
     scores = np.array([[1.0, 2.0], [3.0, 4.0]])
     turns = play(
         episodes,
@@ -116,13 +116,13 @@ def test_returns_are_sums_of_scores_where_there_are_any(episodes):
     assert ended.returns.tolist() == [6, 8]
 
 
-def test_counts_are_added_up(episodes):
+def test_counts_are_summed(episodes):
     turns = play(episodes, outcome(zaps=1.0), outcome(zaps=2.0, truncated=[(0, 0), (0, 1)]))
 
     assert turns[1][1][0].counts["zaps"].tolist() == [3, 3]
 
 
-def test_the_next_episode_starts_from_nothing(episodes):
+def test_the_next_episode_starts_from_zero(episodes):
     close_world_0(episodes)
 
     turns = play(episodes, outcome(5.0, terminated=[(0, 0), (0, 1)], zaps=1.0))
@@ -144,42 +144,42 @@ def test_a_finished_episode_does_not_change_afterwards(episodes):
 
 
 def test_several_worlds_end_in_one_turn(episodes):
-    everyone = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    all_agents = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
-    ((_, ended),) = play(episodes, outcome(terminated=everyone))
+    ((_, ended),) = play(episodes, outcome(terminated=all_agents))
 
     assert [episode.world for episode in ended] == [0, 1]
     assert episodes.closing.all()
 
 
 def test_an_episode_of_one_turn_still_has_a_closing_row(episodes):
-    everyone = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    all_agents = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
-    turns = play(episodes, *[outcome(terminated=everyone), outcome()] * 3)
+    turns = play(episodes, *[outcome(terminated=all_agents), outcome()] * 3)
 
     assert [starting.all() for starting, _ in turns] == [False, True] * 3
     assert [len(ended) for _, ended in turns] == [2, 0] * 3
     assert episodes.number.tolist() == [3, 3]
 
 
-def test_a_restored_count_goes_on_where_its_state_was_taken(episodes):
+def test_restored_episodes_continue_from_their_state(episodes):
     play(episodes, outcome(1.0, zaps=1.0, terminated=[(0, 0)]))
     state = {name: array.copy() for name, array in episodes.state().items()}
     rest = [outcome(2.0, terminated=[(0, 1)], zaps=3.0), outcome(), outcome(4.0)]
-    wanted = play(episodes, *rest)
+    expected = play(episodes, *rest)
 
     other = Episodes(2, 2, ["zaps"])
     other.restore(state)
-    found = play(other, *rest)
+    actual = play(other, *rest)
 
-    (theirs,), (ours,) = wanted[0][1], found[0][1]
+    (theirs,), (ours,) = expected[0][1], actual[0][1]
     assert ours.returns.tolist() == theirs.returns.tolist() == [3, 3]
     assert ours.counts["zaps"].tolist() == theirs.counts["zaps"].tolist() == [4, 4]
     for name, array in episodes.state().items():
         np.testing.assert_array_equal(other.state()[name], array)
 
 
-def test_a_restored_count_does_not_write_into_the_state_it_came_from(episodes):
+def test_restored_episodes_do_not_write_into_the_state_they_came_from(episodes):
     state = {name: array.copy() for name, array in episodes.state().items()}
     episodes.restore(state)
 

@@ -1,7 +1,8 @@
-"""Every way a game can break its contract is one line with what, where and what to do."""
+"""Every way a game can break its contract gives one line: fault, place and remedy."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from rookery.config.base import Settings
 from rookery.errors import GameError
-from rookery.games.base import Game, Observations, Outcome
+from rookery.games.base import Game, GameWrapper, Observations, Outcome
 from rookery.games.guard import GuardedGame
 from rookery.specs import AgentSpec, Part
 
@@ -27,7 +28,7 @@ BEN = AgentSpec("ben", "walker", PARTS, ACTIONS)
 
 
 class Puppet(Game):
-    """Says whatever a test puts into its mouth."""
+    """Returns whatever a test sets."""
 
     def __init__(self, *agents: AgentSpec) -> None:
         super().__init__(Settings(), WORLDS, 0)
@@ -97,38 +98,38 @@ def masked_puppet() -> Puppet:
     return game
 
 
-def words(raised: pytest.ExceptionInfo[GameError]) -> str:
+def message(raised: pytest.ExceptionInfo[GameError]) -> str:
     return str(raised.value)
 
 
-# Nothing is said against a game that keeps to its contract.
+# A game that keeps the contract passes.
 
 
-def test_what_a_sound_game_says_is_handed_on_untouched(puppet, guarded):
+def test_return_values_of_a_correct_game_are_passed_on_untouched(puppet, guarded):
     phases = guarded.begin_turn()
-    seen = guarded.observe(BOTH)
+    observations = guarded.observe(BOTH)
     guarded.act(BOTH, np.zeros((WORLDS, 2), np.int64))
     outcome = guarded.end_turn()
 
     assert phases is puppet.phases
-    assert seen.parts is puppet.parts
+    assert observations.parts is puppet.parts
     assert puppet.acted[0][0] == BOTH
     assert outcome.rewards is puppet.rewards
 
 
-def test_guarded_game_is_known_by_the_agents_and_size_of_the_game(puppet, guarded):
+def test_guarded_game_has_the_agents_settings_and_worlds_of_the_game(puppet, guarded):
     assert guarded.agents is puppet.agents
     assert guarded.settings is puppet.settings
     assert guarded.worlds == WORLDS
     assert guarded.can_snapshot
 
 
-def test_facts_pictures_and_closing_are_passed_on(puppet, guarded):
-    facts, picture = guarded.facts(), guarded.render(1)
+def test_facts_images_and_closing_are_passed_on(puppet, guarded):
+    facts, image = guarded.facts(), guarded.render(1)
     guarded.close()
 
     assert list(facts) == ["weather"]
-    assert picture[0, 0, 0] == 1
+    assert image[0, 0, 0] == 1
     assert puppet.closed
 
 
@@ -140,52 +141,55 @@ def test_game_without_agents_is_refused_before_the_first_turn():
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(), "puppets")
 
-    assert words(raised).startswith("game 'puppets' has agents []: ")
+    assert message(raised).startswith("game 'puppets' has the agents []: ")
 
 
 @pytest.mark.shows("D10")
-def test_two_agents_of_one_id_are_refused_before_the_first_turn():
+def test_two_agents_with_the_same_id_are_refused_before_the_first_turn():
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(ANNA, ANNA), "puppets")
 
-    assert words(raised) == (
-        "game 'puppets' has agents ['anna', 'anna']: give each agent an id of its own."
+    assert message(raised) == (
+        "game 'puppets' has the agents ['anna', 'anna']: declare at least one agent, each "
+        "with a unique id."
     )
 
 
 @pytest.mark.shows("D10")
 @pytest.mark.parametrize(
-    ("spec", "found"),
+    ("spec", "declared"),
     [
-        (replace(BEN, parts={}), "agent 'ben' 0 parts and 3 actions"),
-        (replace(BEN, actions=()), "agent 'ben' 2 parts and 0 actions"),
-        (replace(BEN, actions=((), ACTIONS)), "agent 'ben' 2 parts and 0 actions"),
+        (replace(BEN, parts={}), "agent 'ben' with 0 parts and 3 actions"),
+        (replace(BEN, actions=()), "agent 'ben' with 2 parts and 0 actions"),
+        (replace(BEN, actions=((), ACTIONS)), "agent 'ben' with 2 parts and 0 actions"),
     ],
-    ids=["no parts", "no actions", "a product with nothing in it"],
+    ids=["no parts", "no actions", "an empty product"],
 )
-def test_agent_that_sees_or_does_nothing_is_refused_before_the_first_turn(spec, found):
+def test_agent_without_parts_or_actions_is_refused_before_the_first_turn(spec, declared):
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(ANNA, spec), "puppets")
 
-    assert words(raised) == (f"game 'puppets' gives {found}: declare at least one of each.")
+    assert message(raised) == (
+        f"game 'puppets' declares {declared}: declare at least one of each."
+    )
 
 
 @pytest.mark.shows("D10")
 @pytest.mark.parametrize("dtype", ["O", "V4", "c8", "U5", "S5", "M8[s]", "m8[s]"])
-def test_part_that_holds_no_numbers_is_refused_before_the_first_turn(dtype):
+def test_part_without_numbers_is_refused_before_the_first_turn(dtype):
     odd = replace(BEN, parts={**PARTS, "odd": Part((2,), np.dtype(dtype))})
 
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(ANNA, odd), "puppets")
 
-    assert words(raised) == (
+    assert message(raised) == (
         f"game 'puppets' declares part 'odd' of agent 'ben' as {np.dtype(dtype)}: declare "
         "bools, integers or floats."
     )
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8"])
-def test_part_of_flags_or_numbers_is_welcome(dtype):
+def test_part_of_bools_or_numbers_is_accepted(dtype):
     spec = replace(BEN, parts={"self": Part((2,), np.dtype(dtype))})
 
     assert GuardedGame(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
@@ -193,15 +197,15 @@ def test_part_of_flags_or_numbers_is_welcome(dtype):
 
 @pytest.mark.shows("D10")
 @pytest.mark.parametrize("shape", [(3, 0, 5), (3, 5, 0), (0, 5, 5)], ids=str)
-def test_picture_without_a_cell_is_refused_before_the_first_turn(shape):
+def test_empty_image_is_refused_before_the_first_turn(shape):
     empty = replace(BEN, parts={**PARTS, "view": Part(shape, np.dtype(np.uint8))})
 
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(ANNA, empty), "puppets")
 
-    assert words(raised) == (
+    assert message(raised) == (
         f"game 'puppets' declares part 'view' of agent 'ben' as {shape} uint8, an empty "
-        "picture: give each side at least 1, or leave the part out."
+        "image: make every side at least 1, or omit the part."
     )
 
 
@@ -213,32 +217,33 @@ def test_agent_whose_parts_are_all_empty_is_refused_before_the_first_turn():
     with pytest.raises(GameError) as raised:
         GuardedGame(Puppet(ANNA, blind), "puppets")
 
-    assert words(raised) == (
-        "game 'puppets' shows agent 'ben' nothing: 'ears' (0,) float32, 'eyes' (0,) "
-        "float32: declare a part with at least one number, even if it is always 0."
+    assert message(raised) == (
+        "game 'puppets' declares agent 'ben' with nothing to observe: 'ears' (0,) float32, "
+        "'eyes' (0,) float32: declare a part with at least one number, even if it is "
+        "always 0."
     )
 
 
-def test_an_empty_part_beside_another_is_welcome():
+def test_an_empty_part_beside_another_is_accepted():
     spec = replace(BEN, parts={**PARTS, "ears": Part((0,), np.dtype(np.float32))})
 
     assert GuardedGame(Puppet(ANNA, spec), "puppets").agents == (ANNA, spec)
 
 
-def test_agents_that_change_half_way_are_refused(puppet, guarded):
+def test_agents_that_change_during_play_are_refused(puppet, guarded):
     guarded.begin_turn()
     puppet.agents = (ANNA,)
 
     with pytest.raises(GameError) as raised:
         guarded.begin_turn()
 
-    assert words(raised) == (
-        "game 'puppets' changed its agents half-way to ['anna']: declare all agents at "
-        "the start, and mark those absent as not active."
+    assert message(raised) == (
+        "game 'puppets' changed its agents during play to ['anna']: declare all agents in "
+        "the constructor, and mark absent ones as not active."
     )
 
 
-def test_equal_agents_in_a_new_tuple_are_no_change(puppet, guarded):
+def test_equal_agents_in_a_new_tuple_are_not_a_change(puppet, guarded):
     puppet.agents = tuple([*puppet.agents])
 
     assert guarded.begin_turn() == (BOTH,)
@@ -258,13 +263,14 @@ def test_every_agent_is_in_exactly_one_phase(puppet, guarded, phases):
     with pytest.raises(GameError) as raised:
         guarded.begin_turn()
 
-    assert words(raised) == (
-        f"game 'puppets' gave the phases {phases}: put every agent in exactly one phase."
+    assert message(raised) == (
+        f"game 'puppets' returned the phases {phases}: put every agent in exactly one "
+        "phase."
     )
 
 
 @pytest.mark.parametrize("phases", [(0, 1), None, ((0, "1"),)], ids=repr)
-def test_phases_that_are_no_tuples_of_agents_are_a_game_error(puppet, guarded, phases):
+def test_phases_that_are_not_tuples_of_agents_are_a_game_error(puppet, guarded, phases):
     puppet.phases = phases
 
     with pytest.raises(GameError, match=r"game 'puppets' .*phase"):
@@ -276,7 +282,7 @@ def test_phases_that_are_no_tuples_of_agents_are_a_game_error(puppet, guarded, p
 
 @pytest.mark.shows("B8")
 @pytest.mark.parametrize(
-    ("part", "given", "found", "expected"),
+    ("part", "value", "actual", "expected"),
     [
         (
             "self",
@@ -313,17 +319,17 @@ def test_phases_that_are_no_tuples_of_agents_are_a_game_error(puppet, guarded, p
         "a missing axis",
     ],
 )
-def test_part_that_is_not_as_declared_names_agent_found_and_expected(
-    puppet, guarded, part, given, found, expected
+def test_part_that_is_not_as_declared_names_agent_actual_and_expected(
+    puppet, guarded, part, value, actual, expected
 ):
-    puppet.parts[1][part] = given
+    puppet.parts[1][part] = value
 
     with pytest.raises(GameError) as raised:
         guarded.observe(BOTH)
 
-    assert words(raised) == (
-        f"game 'puppets' gave agent 'ben' part '{part}' as {found}, expected {expected}: "
-        "the first axis is the world, the rest as declared."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'ben' part '{part}' as {actual}, expected {expected}: "
+        "the first axis is the world, the others are as declared."
     )
 
 
@@ -335,9 +341,9 @@ def test_number_that_is_not_finite_names_agent_part_and_world(puppet, guarded, n
     with pytest.raises(GameError) as raised:
         guarded.observe(BOTH)
 
-    assert words(raised) == (
-        f"game 'puppets' showed agent 'anna' {number} in part 'self' of world 1: every "
-        "number must be finite as a float32 (below 3.4e38)."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'anna' {number} in part 'self' of world 1: all numbers "
+        "must be finite as float32 (below 3.4e38)."
     )
 
 
@@ -360,13 +366,13 @@ def test_number_that_float32_cannot_hold_names_agent_part_world_and_number(puppe
     with pytest.raises(GameError) as raised:
         GuardedGame(puppet, "puppets").observe(BOTH)
 
-    assert words(raised) == (
-        f"game 'puppets' showed agent 'anna' {number} in part 'self' of world 1: every "
-        "number must be finite as a float32 (below 3.4e38)."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'anna' {number} in part 'self' of world 1: all numbers "
+        "must be finite as float32 (below 3.4e38)."
     )
 
 
-def test_the_largest_number_that_float32_holds_may_be_shown(puppet):
+def test_the_largest_number_that_float32_holds_is_accepted(puppet):
     doubled(puppet).parts[0]["self"][1, 2] = LARGE
 
     GuardedGame(puppet, "puppets").observe(BOTH)
@@ -381,9 +387,9 @@ def test_missing_part_is_refused(puppet, guarded):
     with pytest.raises(GameError) as raised:
         guarded.observe(BOTH)
 
-    assert words(raised) == (
-        "game 'puppets' showed agent 'ben' the parts ['self'], expected "
-        "['self', 'view']: return every declared part, and no other."
+    assert message(raised) == (
+        "game 'puppets' gave agent 'ben' the parts ['self'], expected "
+        "['self', 'view']: return exactly the declared parts."
     )
 
 
@@ -394,13 +400,13 @@ def test_part_that_was_never_declared_is_refused(puppet, guarded):
     with pytest.raises(GameError) as raised:
         guarded.observe(BOTH)
 
-    assert words(raised) == (
-        "game 'puppets' showed agent 'anna' the parts ['self', 'smell', 'view'], "
-        "expected ['self', 'view']: return every declared part, and no other."
+    assert message(raised) == (
+        "game 'puppets' gave agent 'anna' the parts ['self', 'smell', 'view'], "
+        "expected ['self', 'view']: return exactly the declared parts."
     )
 
 
-def test_agents_are_named_in_the_order_they_were_asked_for(puppet, guarded):
+def test_agents_are_named_in_the_order_of_the_request(puppet, guarded):
     puppet.parts[0]["self"] = np.zeros(3, np.float32)
 
     with pytest.raises(GameError, match="gave agent 'ben' part 'self' as"):
@@ -408,7 +414,7 @@ def test_agents_are_named_in_the_order_they_were_asked_for(puppet, guarded):
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("value", "actual"),
     [
         (np.ones(WORLDS, np.uint8), "(2,) uint8"),
         (np.ones((WORLDS, 1), bool), "(2, 1) bool"),
@@ -416,34 +422,34 @@ def test_agents_are_named_in_the_order_they_were_asked_for(puppet, guarded):
     ],
     ids=["numbers", "an axis too many", "one for all worlds"],
 )
-def test_active_is_one_bool_per_world(puppet, guarded, given, found):
-    puppet.active[0] = given
+def test_active_is_one_bool_per_world(puppet, guarded, value, actual):
+    puppet.active[0] = value
 
     with pytest.raises(GameError) as raised:
         guarded.observe(BOTH)
 
-    assert words(raised) == (
-        f"game 'puppets' gave agent 'anna' 'active' as {found}, expected (2,) bool: the "
-        "first axis is the world, the rest as declared."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'anna' 'active' as {actual}, expected (2,) bool: the "
+        "first axis is the world, the others are as declared."
     )
 
 
 @pytest.mark.parametrize("entry", ["parts", "active", "legal"])
-def test_observation_of_fewer_agents_than_asked_for_is_a_game_error(puppet, guarded, entry):
+def test_observations_of_too_few_agents_are_a_game_error(puppet, guarded, entry):
     getattr(puppet, entry).pop()
 
     with pytest.raises(GameError, match="game 'puppets' "):
         guarded.observe(BOTH)
 
 
-def test_parts_that_have_no_names_are_a_game_error(puppet, guarded):
+def test_parts_without_names_are_a_game_error(puppet, guarded):
     puppet.parts[1] = np.zeros((WORLDS, 3), np.float32)
 
     with pytest.raises(GameError, match=r"game 'puppets' .*agent 'ben'"):
         guarded.observe(BOTH)
 
 
-def test_observation_of_another_class_is_a_game_error(puppet, guarded, monkeypatch):
+def test_observations_of_another_class_are_a_game_error(puppet, guarded, monkeypatch):
     monkeypatch.setattr(puppet, "observe", lambda agents: puppet.parts)
 
     with pytest.raises(GameError, match="game 'puppets' "):
@@ -454,7 +460,7 @@ def test_observation_of_another_class_is_a_game_error(puppet, guarded, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("value", "actual"),
     [
         (np.ones((WORLDS, 2), bool), "(2, 2) bool"),
         (np.ones(3, bool), "(3,) bool"),
@@ -463,16 +469,16 @@ def test_observation_of_another_class_is_a_game_error(puppet, guarded, monkeypat
     ],
     ids=["too few actions", "no world axis", "numbers", "a list"],
 )
-def test_legal_actions_are_one_bool_per_world_and_action(given, found):
+def test_legal_actions_are_one_bool_per_world_and_action(value, actual):
     game = masked_puppet()
-    game.legal[1] = given
+    game.legal[1] = value
 
     with pytest.raises(GameError) as raised:
         GuardedGame(game, "puppets").observe(BOTH)
 
-    assert words(raised) == (
-        f"game 'puppets' gave agent 'ben' legal actions as {found}, expected (2, 3) "
-        "bool: the first axis is the world, the rest as declared."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'ben' legal actions as {actual}, expected (2, 3) "
+        "bool: the first axis is the world, the others are as declared."
     )
 
 
@@ -483,7 +489,7 @@ def test_active_agent_without_a_legal_action_is_refused():
     with pytest.raises(GameError) as raised:
         GuardedGame(game, "puppets").observe(BOTH)
 
-    assert words(raised) == (
+    assert message(raised) == (
         "game 'puppets' left agent 'ben' in world 1 without a legal action: an active "
         "agent needs at least one."
     )
@@ -494,21 +500,21 @@ def test_agent_that_is_not_active_needs_no_legal_action():
     game.legal[1][1] = False
     game.active[1][1] = False
 
-    seen = GuardedGame(game, "puppets").observe(BOTH)
+    observations = GuardedGame(game, "puppets").observe(BOTH)
 
-    assert not seen.legal[1][1].any()
+    assert not observations.legal[1][1].any()
 
 
-def test_declared_legal_actions_must_be_given():
+def test_declared_legal_actions_must_be_returned():
     game = masked_puppet()
     game.legal[1] = None
 
     with pytest.raises(GameError) as raised:
         GuardedGame(game, "puppets").observe(BOTH)
 
-    assert words(raised) == (
-        "game 'puppets' gave agent 'ben' no legal actions, although it declared them: "
-        "return (worlds, actions) bool."
+    assert message(raised) == (
+        "game 'puppets' gave agent 'ben' no legal actions, although it is declared with "
+        "masked=True: return (worlds, actions) bool."
     )
 
 
@@ -519,116 +525,117 @@ def test_legal_actions_that_were_never_declared_are_refused(puppet, guarded):
         guarded.observe(BOTH)
 
 
-# What a turn brought.
+# The outcome of a turn.
 
 
-@pytest.mark.parametrize("what", ["rewards", "scores"])
+@pytest.mark.parametrize("name", ["reward", "score"])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf], ids=str)
-def test_reward_that_is_not_finite_names_agent_and_world(puppet, guarded, what, number):
-    given = np.zeros((WORLDS, 2), np.float32)
-    given[1, 0] = number
-    setattr(puppet, what, given)
+def test_reward_that_is_not_finite_names_agent_and_world(puppet, guarded, name, number):
+    array = np.zeros((WORLDS, 2), np.float32)
+    array[1, 0] = number
+    setattr(puppet, f"{name}s", array)
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (
-        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: every number "
-        "must be finite as a float32 (below 3.4e38)."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number}: all numbers "
+        "must be finite as float32 (below 3.4e38)."
     )
 
 
-@pytest.mark.parametrize("what", ["rewards", "scores"])
+@pytest.mark.parametrize("name", ["reward", "score"])
 @pytest.mark.parametrize("number", [1e39, -TOO_LARGE, 1e308, np.nan], ids=str)
 def test_reward_that_float32_cannot_hold_names_agent_world_and_number(
-    puppet, guarded, what, number
+    puppet, guarded, name, number
 ):
-    given = np.zeros((WORLDS, 2))
-    given[1, 0] = number
-    setattr(puppet, what, given)
+    array = np.zeros((WORLDS, 2))
+    array[1, 0] = number
+    setattr(puppet, f"{name}s", array)
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (
-        f"game 'puppets' gave {what} of {number} to agent 'anna' in world 1: every number "
-        "must be finite as a float32 (below 3.4e38)."
+    assert message(raised) == (
+        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number}: all numbers "
+        "must be finite as float32 (below 3.4e38)."
     )
 
 
-def test_the_largest_reward_that_float32_holds_is_handed_on(puppet, guarded):
+def test_the_largest_reward_that_float32_holds_is_passed_on(puppet, guarded):
     puppet.rewards = np.full((WORLDS, 2), LARGE)
 
     assert guarded.end_turn().rewards is puppet.rewards
 
 
-@pytest.mark.parametrize("what", ["rewards", "scores"])
-def test_reward_in_whole_numbers_is_refused(puppet, guarded, what):
-    setattr(puppet, what, np.zeros((WORLDS, 2), np.int64))
+@pytest.mark.parametrize("name", ["rewards", "scores"])
+def test_integer_reward_is_refused(puppet, guarded, name):
+    setattr(puppet, name, np.zeros((WORLDS, 2), np.int64))
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (f"game 'puppets' gave {what} of int64: return floats.")
+    assert message(raised) == (f"game 'puppets' returned {name} of int64: return floats.")
 
 
-@pytest.mark.parametrize("what", ["rewards", "scores", "terminated", "truncated"])
+@pytest.mark.parametrize("name", ["rewards", "scores", "terminated", "truncated"])
 @pytest.mark.parametrize(
     "shape", [(WORLDS,), (2, WORLDS, 1), (WORLDS, 3)], ids=["flat", "deep", "wide"]
 )
-def test_outcome_is_one_entry_per_world_and_agent(puppet, guarded, what, shape):
-    setattr(puppet, what, np.zeros(shape, np.float32))
+def test_outcome_has_one_entry_per_world_and_agent(puppet, guarded, name, shape):
+    setattr(puppet, name, np.zeros(shape, np.float32))
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (
-        f"game 'puppets' gave {what} of shape {shape}, expected (2, 2): one entry per "
-        "world and agent."
+    assert message(raised) == (
+        f"game 'puppets' returned {name} of shape {shape}, expected (2, 2): return one "
+        "entry per world and agent."
     )
 
 
 def test_rewards_in_a_list_are_refused(puppet, guarded):
     puppet.rewards = [[0.0, 0.0], [0.0, 0.0]]
 
-    with pytest.raises(GameError, match=r"game 'puppets' gave rewards .*a list, expected"):
+    with pytest.raises(GameError, match=r"'puppets' returned rewards .*a list, expected"):
         guarded.end_turn()
 
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])
 @pytest.mark.parametrize("dtype", [np.int8, np.float32], ids=["int8", "float32"])
-def test_flag_that_is_no_bool_is_refused(puppet, guarded, flag, dtype):
+def test_flag_that_is_not_a_bool_is_refused(puppet, guarded, flag, dtype):
     setattr(puppet, flag, np.zeros((WORLDS, 2), dtype))
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    found = np.dtype(dtype)
-    assert words(raised) == f"game 'puppets' gave {flag} of {found}: return bool."
+    assert message(raised) == (
+        f"game 'puppets' returned {flag} of {np.dtype(dtype)}: return bool."
+    )
 
 
-def test_count_is_checked_by_its_name(puppet):
+def test_count_that_is_not_finite_is_named(puppet):
     puppet.counts = ("zaps",)
     puppet.counted = {"zaps": np.full((WORLDS, 2), np.nan, np.float32)}
 
     with pytest.raises(GameError) as raised:
         GuardedGame(puppet, "puppets").end_turn()
 
-    assert words(raised) == (
-        "game 'puppets' gave count 'zaps' of nan to agent 'anna' in world 0: every number "
-        "must be finite as a float32 (below 3.4e38)."
+    assert message(raised) == (
+        "game 'puppets' gave agent 'anna' in world 0 a count 'zaps' of nan: all numbers "
+        "must be finite as float32 (below 3.4e38)."
     )
 
 
-def test_counts_that_were_not_declared_are_refused(puppet, guarded):
+def test_counts_that_are_not_declared_are_refused(puppet, guarded):
     puppet.counted = {"zaps": np.zeros((WORLDS, 2), np.float32)}
 
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == (
-        "game 'puppets' gave the counts ['zaps'], expected []: give every declared count, "
-        "and no other, every turn."
+    assert message(raised) == (
+        "game 'puppets' returned the counts ['zaps'], expected []: return exactly the "
+        "declared counts, every turn."
     )
 
 
@@ -650,7 +657,7 @@ ENDED_TWICE = (
 
 @pytest.mark.parametrize("first", ["terminated", "truncated"])
 @pytest.mark.parametrize("second", ["terminated", "truncated"])
-def test_agent_ends_once_in_an_episode(puppet, guarded, first, second):
+def test_agent_ends_only_once_in_an_episode(puppet, guarded, first, second):
     getattr(puppet, first)[1, 1] = True
     guarded.end_turn()
     getattr(puppet, first)[1, 1] = False
@@ -659,10 +666,10 @@ def test_agent_ends_once_in_an_episode(puppet, guarded, first, second):
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == ENDED_TWICE
+    assert message(raised) == ENDED_TWICE
 
 
-def test_nobody_ends_in_a_closing_turn(puppet, guarded):
+def test_no_agent_ends_in_a_closing_turn(puppet, guarded):
     puppet.truncated[1] = True
     guarded.end_turn()
     puppet.truncated[1] = (False, True)
@@ -670,10 +677,10 @@ def test_nobody_ends_in_a_closing_turn(puppet, guarded):
     with pytest.raises(GameError) as raised:
         guarded.end_turn()
 
-    assert words(raised) == ENDED_TWICE
+    assert message(raised) == ENDED_TWICE
 
 
-def test_agents_may_end_again_after_the_closing_turn(puppet, guarded):
+def test_agents_can_end_again_after_the_closing_turn(puppet, guarded):
     puppet.truncated[1] = True
     guarded.end_turn()
     puppet.truncated[1] = False
@@ -685,7 +692,7 @@ def test_agents_may_end_again_after_the_closing_turn(puppet, guarded):
     assert outcome.truncated[1].all()
 
 
-def test_worlds_end_apart_from_each_other(puppet, guarded):
+def test_worlds_end_independently(puppet, guarded):
     puppet.truncated[0] = True
     guarded.end_turn()
     puppet.truncated[...] = ((False, False), (True, True))
@@ -695,7 +702,7 @@ def test_worlds_end_apart_from_each_other(puppet, guarded):
     assert outcome.truncated[1].all()
 
 
-@pytest.mark.parametrize("others", [True, False], ids=["closing", "others play on"])
+@pytest.mark.parametrize("others", [True, False], ids=["closing", "others continue"])
 def test_agent_that_has_ended_is_not_active(puppet, guarded, others):
     puppet.truncated[1] = (others, True)
     guarded.end_turn()
@@ -705,7 +712,7 @@ def test_agent_that_has_ended_is_not_active(puppet, guarded, others):
         guarded.observe(BOTH)
 
 
-@pytest.mark.parametrize("others", [True, False], ids=["closing", "others play on"])
+@pytest.mark.parametrize("others", [True, False], ids=["closing", "others continue"])
 def test_agent_that_has_ended_gets_no_reward(puppet, guarded, others):
     puppet.truncated[1] = (others, True)
     guarded.end_turn()
@@ -716,7 +723,7 @@ def test_agent_that_has_ended_gets_no_reward(puppet, guarded, others):
         guarded.end_turn()
 
 
-def test_who_has_ended_is_part_of_a_snapshot(puppet, guarded):
+def test_ended_agents_are_part_of_a_snapshot(puppet, guarded):
     puppet.terminated[1, 1] = True
     guarded.end_turn()
     other = GuardedGame(Puppet(ANNA, BEN), "puppets")
@@ -726,32 +733,71 @@ def test_who_has_ended_is_part_of_a_snapshot(puppet, guarded):
     with pytest.raises(GameError) as raised:
         other.end_turn()
 
-    assert words(raised) == ENDED_TWICE
+    assert message(raised) == ENDED_TWICE
 
 
-def test_game_does_not_see_what_the_guard_adds_to_a_snapshot(puppet, guarded):
+def test_the_guards_part_of_a_snapshot_is_hidden_from_the_game(puppet, guarded):
     snapshot = guarded.snapshot()
-    seen_by_game = []
-    puppet.restore = lambda arrays: seen_by_game.extend(arrays)
+    restored = []
+    puppet.restore = lambda arrays: restored.extend(arrays)
 
     guarded.restore(snapshot)
 
-    assert seen_by_game == ["rewards"]
+    assert restored == ["rewards"]
 
 
 @pytest.mark.parametrize("method", ["begin_turn", "observe", "act", "end_turn"])
-def test_whatever_a_game_raises_is_one_line_with_the_place(
+def test_whatever_a_game_raises_is_one_line_with_file_and_line(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*about: Any) -> None:
+    def fail(*args: Any) -> None:
         raise ValueError("too\nbad")
 
     fail.__name__ = method
     puppet = Puppet(ANNA, BEN)
     monkeypatch.setattr(puppet, method, fail)
     game = GuardedGame(puppet, "puppets")
-    about = {"observe": [BOTH], "act": [BOTH, np.zeros((WORLDS, 2), np.int64)]}
+    args = {"observe": [BOTH], "act": [BOTH, np.zeros((WORLDS, 2), np.int64)]}
 
-    words = rf"'puppets' raised in {method}\(\): ValueError: too bad \(test_guard.py, line"
-    with pytest.raises(GameError, match=words):
-        getattr(game, method)(*about.get(method, []))
+    pattern = (
+        rf"'puppets' raised in {method}\(\): ValueError: too bad \(test_guard.py, line"
+    )
+    with pytest.raises(GameError, match=pattern):
+        getattr(game, method)(*args.get(method, []))
+
+
+def test_an_error_in_a_library_names_the_line_of_the_user_that_led_to_it(puppet, guarded):
+    def act(agents: Any, actions: Any) -> None:
+        np.zeros((-1,)).sum()
+
+    line = act.__code__.co_firstlineno + 1
+    puppet.act = act
+
+    with pytest.raises(GameError, match=rf"ValueError: .* \(test_guard.py, line {line}\)"):
+        guarded.act(BOTH, np.zeros((WORLDS, 2), np.int64))
+
+
+# Wrapping.
+
+
+def test_every_method_of_a_game_is_forwarded_by_a_wrapper():
+    calls = []
+
+    class Listening(GameWrapper):
+        def call(self, method: Any, *args: Any) -> Any:
+            calls.append(method.__name__)
+            return super().call(method, *args)
+
+    game = Listening(Puppet(ANNA, BEN))
+    game.begin_round(1)
+    game.begin_turn()
+    game.observe(BOTH)
+    game.act(BOTH, np.zeros((WORLDS, 2), np.int64))
+    game.end_turn()
+    game.restore(game.snapshot())
+    game.facts()
+    game.render(0)
+    game.close()
+
+    methods = {name for name, value in vars(Game).items() if inspect.isfunction(value)}
+    assert set(calls) == methods - {"__init__"}

@@ -1,4 +1,4 @@
-"""Games by name, and by the path of a user's own file."""
+"""Games by name and by the path of a user's file, and their players."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rookery.games.builtin
-from rookery.errors import ConfigError
-from rookery.games import registry as catalog
+from rookery.errors import ConfigError, PlayerError
+from rookery.games import registry
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine
 from rookery.games.players import Player, RandomPlayer
@@ -88,7 +88,7 @@ def own_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Put files into a folder that counts as part of `rookery.games.builtin`."""
+    """Add files to a folder that is part of `rookery.games.builtin`."""
     known = set(sys.modules)
     package = rookery.games.builtin
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
@@ -96,11 +96,11 @@ def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def add(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
         importlib.invalidate_caches()
-        catalog.entries_by_name.cache_clear()
+        registry.entries_by_name.cache_clear()
 
     yield add
 
-    catalog.entries_by_name.cache_clear()
+    registry.entries_by_name.cache_clear()
     for name in set(sys.modules) - known:
         parent, _, child = name.rpartition(".")
         if parent == package.__name__:
@@ -108,29 +108,29 @@ def new_game_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             delattr(package, child)
 
 
-# Our own games.
+# Built-in games.
 
 
 @pytest.mark.shows("H3")
 def test_every_shipped_game_is_found():
-    assert set(catalog.entries_by_name()) >= SHIPPED
+    assert set(registry.entries_by_name()) >= SHIPPED
 
 
-def test_nothing_but_games_is_found():
-    names = set(catalog.entries_by_name())
+def test_only_games_are_found():
+    names = set(registry.entries_by_name())
 
     assert names.isdisjoint({"game", "matrix_game", "grid_game", "guarded"})
 
 
 def test_games_are_listed_by_name_in_order():
-    names = list(catalog.entries_by_name())
+    names = list(registry.entries_by_name())
 
     assert names == sorted(names)
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_game_found_by_name_can_be_built(name):
-    entry = catalog.find(name)
+    entry = registry.find(name)
 
     game = entry.build(entry.settings(), 2, 0, 0)
 
@@ -140,8 +140,8 @@ def test_game_found_by_name_can_be_built(name):
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_every_game_has_one_line_about_itself(name):
-    summary = catalog.find(name).summary
+def test_every_game_has_a_summary_of_one_line(name):
+    summary = registry.find(name).summary
 
     assert summary
     assert "\n" not in summary
@@ -149,14 +149,14 @@ def test_every_game_has_one_line_about_itself(name):
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_every_setting_of_a_game_is_described(name):
-    fields = catalog.find(name).settings.model_fields
+    fields = registry.find(name).settings.model_fields
 
     assert [key for key, field in fields.items() if not field.description] == []
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_random_is_among_the_players_of_every_game(name):
-    players = catalog.find(name).players
+    players = registry.find(name).players
 
     assert players["random"] is RandomPlayer
     assert all(issubclass(player, Player) for player in players.values())
@@ -166,19 +166,19 @@ def test_random_is_among_the_players_of_every_game(name):
 def test_new_game_is_one_new_file(new_game_files):
     new_game_files("chase.py", GRID_GAME)
 
-    entry = catalog.find("chase")
+    entry = registry.find("chase")
 
     assert entry.name == "chase"
     assert entry.summary == "Run after each other."
 
 
-def test_new_game_without_settings_of_its_own_is_found(new_game_files):
+def test_new_game_without_its_own_settings_is_found(new_game_files):
     new_game_files("stroll.py", BARE_GAME)
 
-    assert catalog.find("stroll").name == "stroll"
+    assert registry.find("stroll").name == "stroll"
 
 
-# Names that are not there.
+# Unknown names.
 
 
 @pytest.mark.parametrize(
@@ -189,36 +189,36 @@ def test_new_game_without_settings_of_its_own_is_found(new_game_files):
         ("iterated_staghunt", "did you mean 'iterated_stag_hunt'?"),
     ],
 )
-def test_unknown_game_is_answered_with_the_nearest(name, advice):
+def test_unknown_game_suggests_the_nearest_name(name, advice):
     with pytest.raises(ConfigError) as raised:
-        catalog.find(name)
+        registry.find(name)
 
     assert str(raised.value) == f"unknown game '{name}': {advice}"
 
 
-def test_game_unlike_any_other_is_answered_with_the_list():
+def test_unknown_game_without_a_near_name_lists_all():
     with pytest.raises(ConfigError) as raised:
-        catalog.find("xyzzy")
+        registry.find("xyzzy")
 
-    listed = ", ".join(catalog.entries_by_name())
+    listed = ", ".join(registry.entries_by_name())
     assert str(raised.value) == f"unknown game 'xyzzy': known are {listed}."
 
 
 @pytest.mark.parametrize("name", ["", " "], ids=repr)
-def test_odd_name_is_answered_in_one_line(name):
+def test_blank_name_is_refused_in_one_line(name):
     with pytest.raises(ConfigError) as raised:
-        catalog.find(name)
+        registry.find(name)
 
     assert "\n" not in str(raised.value)
 
 
-# A user's own file.
+# A user's file.
 
 
 def test_grid_game_in_a_file_is_found_by_path(own_file):
     path = f"{own_file}:Chase"
 
-    entry = catalog.find(path)
+    entry = registry.find(path)
 
     assert entry.name == path
     assert entry.summary == "Run after each other."
@@ -227,7 +227,7 @@ def test_grid_game_in_a_file_is_found_by_path(own_file):
 
 
 def test_grid_game_in_a_file_plays(own_file):
-    entry = catalog.find(f"{own_file}:Chase")
+    entry = registry.find(f"{own_file}:Chase")
     game = entry.build(entry.settings(agents=1), 2, 0)
 
     game.begin_turn()
@@ -238,40 +238,79 @@ def test_grid_game_in_a_file_plays(own_file):
     assert rewards.shape == (2, 1)
 
 
-def test_path_without_a_name_says_how_to_write_it(own_file):
+def test_path_without_a_name_shows_the_expected_form(own_file):
     with pytest.raises(ConfigError, match=r"write it as \./file\.py:name"):
-        catalog.find(str(own_file))
+        registry.find(str(own_file))
 
 
-def test_missing_file_is_told(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"There is no file .*nowhere\.py"):
-        catalog.find(f"{tmp_path}/nowhere.py:Chase")
+        registry.find(f"{tmp_path}/nowhere.py:Chase")
 
 
-def test_misspelt_class_is_answered_with_the_nearest(own_file):
+def test_misspelt_class_suggests_the_nearest_name(own_file):
     with pytest.raises(ConfigError, match=r"has no 'Chasee': did you mean 'Chase'\?"):
-        catalog.find(f"{own_file}:Chasee")
+        registry.find(f"{own_file}:Chasee")
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "text"),
     [
         ("helper", "<function helper"),
         ("SCORE", "7,"),
         ("grid", "<module 'rookery.games.gridworld'"),
     ],
 )
-def test_thing_that_is_no_game_is_told(own_file, name, found):
+def test_object_that_is_not_a_game_is_refused(own_file, name, text):
     with pytest.raises(ConfigError) as raised:
-        catalog.find(f"{own_file}:{name}")
+        registry.find(f"{own_file}:{name}")
 
     message = str(raised.value)
-    assert message.startswith(f"'{own_file}:{name}' is {found}")
-    assert message.endswith("not a game: name a class that extends GridGame or Game.")
+    assert message.startswith(f"'{own_file}:{name}' is {text}")
+    assert message.endswith("not a game: name a subclass of GridGame or Game.")
 
 
-def test_thing_that_prints_on_many_lines_is_told_in_one(own_file):
+def test_object_that_prints_on_many_lines_is_refused_in_one(own_file):
     with pytest.raises(ConfigError) as raised:
-        catalog.find(f"{own_file}:TABLE")
+        registry.find(f"{own_file}:TABLE")
 
     assert "\n" not in str(raised.value)
+
+
+# Players.
+
+
+class Clumsy(Player):
+    """Raises when it is built."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.spec.parts["view"].labels.index("gme")
+
+    def act(self, observation, turn):
+        return np.zeros(self.worlds, np.int64)
+
+
+def test_players_are_seated_by_name_or_class_and_agents_without_one_are_left_out():
+    entry = registry.find("treasurehunt")
+    game = entry.build_guarded(entry.settings(), 2, 0)
+
+    players = entry.seat_players(game, ["forager", None, RandomPlayer], seed=0)
+
+    assert {i: type(player).__name__ for i, player in players.items()} == {
+        0: "Forager",
+        2: "RandomPlayer",
+    }
+    assert [player.spec.id for player in players.values()] == ["0", "2"]
+
+
+def test_what_a_users_player_raises_while_it_is_built_is_one_line_with_file_and_line():
+    entry = registry.find("treasurehunt")
+    game = entry.build_guarded(entry.settings(agents=1), 2, 0)
+
+    message = (
+        r"^the player of agent '0' raised in __init__\(\): ValueError: .* "
+        r"\(test_registry.py, line \d+\): the mistake is in the player\.$"
+    )
+    with pytest.raises(PlayerError, match=message):
+        entry.seat_players(game, [Clumsy], seed=0)

@@ -73,9 +73,12 @@ TROUBLES = {
         TROUBLED,
         "in world 0 is (1,) float32, but its space says (2,) float32: make",
     ),
-    "nan": (TROUBLED, "showed agent '0' nan in part 'vector' of world"),
+    "nan": (TROUBLED, "gave agent '0' nan in part 'vector' of world"),
     "reward": (TROUBLED, "world 0: the reward of agent '1' is 'much': return a number."),
-    "agents": (TROUBLED, "world 0: the game gave 3 rewards for 2 agents: give a list or"),
+    "agents": (
+        TROUBLED,
+        "world 0: the game returned 3 rewards for 2 agents: return a list",
+    ),
     "guest": (
         GUESTS,
         "world 0: agent 'carl' appeared: `possible_agents` has only ann, bob.",

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rookery.actor.process import build_game
 from rookery.algorithms.agents import build_agents, groups_of
 from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.cli.app import main
@@ -32,7 +31,7 @@ LINE = re.compile(
 
 def needs(game: str, workers: int = 0, **settings: Any) -> dict[str, Need]:
     entry, config = configure(game, settings=settings)
-    made = build_game(entry, config)
+    made = entry.build_guarded(config.game.settings, config.worlds, config.seed)
     agents = build_agents(config, made.agents)
     arena = plan_memory(entry, config, made, agents)
     made.close()

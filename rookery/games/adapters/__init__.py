@@ -1,7 +1,7 @@
-"""Games made elsewhere, behind the contract of `rookery.games.base`.
+"""Foreign games (PettingZoo, Gymnasium) behind the contract of `rookery.games.base`.
 
-`pettingzoo.py` and `gymnasium.py` find a game by its path. What it speaks (dicts, lists,
-turns) is put into one form by `in_turn.py`, `lists.py` and `copies.py`; `world.py` keeps
-account of one copy, `seats.py` and `columns.py` of what agents see and do; and `game.py`
-is the `Game`.
+`pettingzoo.py` and `gymnasium.py` find a game by its path, and `settings.py` reads its
+keyword arguments. `parallel.py` brings every kind of game into one form, `world.py` plays
+one copy of it, `spaces.py` and `observations.py` translate spaces and observations, and
+`game.py` is the `Game`.
 """

@@ -1,7 +1,7 @@
 """Gymnasium games by path: `CartPole-v1`, `lbforaging/Foraging-8x8-2p-2f-coop-v3`.
 
-A game whose action space is a tuple or a list has one agent per entry. Any other has one
-agent, and `copies` puts several of them side by side.
+A game whose action space is a tuple or list has one agent per entry. Any other has one
+agent, and the setting `copies` plays several of them side by side.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from rookery.errors import ConfigError, nearest
-from rookery.games.adapters.copies import Copies
 from rookery.games.adapters.game import ForeignGame
-from rookery.games.adapters.lists import Lists
-from rookery.games.adapters.settings import RENDER_MODE, Keywords, keyword_settings, rebuilt
-from rookery.games.adapters.world import Unfit
+from rookery.games.adapters.parallel import (
+    AdapterError,
+    CopiesAdapter,
+    ParallelGame,
+    TupleAdapter,
+)
+from rookery.games.adapters.settings import (
+    RENDER_MODE,
+    ForeignSettings,
+    settings_from_signature,
+    takes_render_mode,
+    with_rebuilding,
+)
 from rookery.plugins import is_file, load_module, one_line
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
@@ -27,118 +36,116 @@ import gymnasium
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-LIMIT = "max_episode_steps"
-LEAKY = ("lbforaging",)
+TIME_LIMIT = "max_episode_steps"
+NEED_REBUILDING = ("lbforaging",)
 """Packages whose games keep something of the last episode when they are reset."""
 
 
-class GymnasiumKeywords(Keywords):
-    """What can be chosen about any Gymnasium game."""
+class GymnasiumSettings(ForeignSettings):
+    """The settings of every Gymnasium game."""
 
     copies: int = Field(
         default=1,
         ge=1,
         le=4096,
-        description="How many copies of a game for one agent lie side by side, each with "
-        "an agent of its own. They do not touch: an agent whose copy has ended waits until "
-        "all have, and then all start anew.",
+        description="Number of independent copies of a single-agent game, each with its "
+        "own agent. An agent whose copy has ended waits until all have ended; then all "
+        "restart.",
     )
 
 
-class LimitedKeywords(GymnasiumKeywords):
-    """Where the game itself has no limit of this name, Gymnasium's can be set."""
+class TimeLimitSettings(GymnasiumSettings):
+    """For games without their own argument of this name: Gymnasium's time limit."""
 
     max_episode_steps: int | None = Field(
         default=None,
         ge=1,
-        description="After how many turns an episode is truncated; as Gymnasium has it "
-        "registered unless set.",
+        description="Turns until an episode is truncated; the registered limit by default.",
     )
 
 
 class GymnasiumGame(ForeignGame):
-    """`worlds` times one Gymnasium game."""
+    """`worlds` copies of one Gymnasium game."""
 
     spec: ClassVar[EnvSpec]
 
-    def make_copy(self, **more: Any) -> Any:
-        first = self._make_one(**more)
+    def make_copy(self, **keywords: Any) -> ParallelGame:
+        first = self._make(**keywords)
         copies = getattr(self.settings, "copies", 1)
-        if is_many(first.action_space):
-            if copies > 1:
-                raise Unfit(
-                    "is a game of several agents", "copies are for games of one agent"
-                )
-            return Lists(first)
-        return Copies([first, *(self._make_one(**more) for _ in range(copies - 1))])
+        if not isinstance(first.action_space, spaces.Tuple | list | tuple):
+            others = [self._make(**keywords) for _ in range(copies - 1)]
+            return CopiesAdapter([first, *others])
+        if copies > 1:
+            raise AdapterError(
+                "has several agents", "leave copies at 1"
+            )
+        return TupleAdapter(first)
 
-    def _make_one(self, **more: Any) -> Any:
-        spec, keywords = self.spec, dict(self.keywords)
-        if isinstance(self.settings, LimitedKeywords) and self.settings.max_episode_steps:
-            spec = replace(spec, max_episode_steps=self.settings.max_episode_steps)
-        copy = gymnasium.make(replace(spec, kwargs={**spec.kwargs, **keywords, **more}))
+    def _make(self, **keywords: Any) -> Any:
+        spec, settings = self.spec, self.settings
+        if isinstance(settings, TimeLimitSettings) and settings.max_episode_steps:
+            spec = replace(spec, max_episode_steps=settings.max_episode_steps)
+        keywords = {**spec.kwargs, **self.keywords, **keywords}
+        copy = gymnasium.make(replace(spec, kwargs=keywords))
         if not isinstance(copy, gymnasium.Env):
-            raise Unfit(f"made a {type(copy).__name__}", "return a gymnasium.Env")
+            raise AdapterError(f"made a {type(copy).__name__}", "return a gymnasium.Env")
         return copy
-
-
-def is_many(space: Any) -> bool:
-    """Whether an action space is that of several agents."""
-    return isinstance(space, spaces.Tuple | list | tuple)
 
 
 def open_game(path: str) -> type[GymnasiumGame]:
     """Return the game named by an id, `module/id`, `module:id` or `./file.py:name`."""
     spec = find_spec(path)
     creator = creator_of(spec, path)
-    base: type[Keywords] = GymnasiumKeywords if _takes(creator, LIMIT) else LimitedKeywords
-    if creator.__module__.partition(".")[0] in LEAKY:
-        base = rebuilt(base)
-    # Our own checks say more, and each call through a wrapper costs time.
+    base: type[ForeignSettings] = TimeLimitSettings
+    if _takes(creator, TIME_LIMIT):
+        base = GymnasiumSettings
+    if creator.__module__.partition(".")[0] in NEED_REBUILDING:
+        base = with_rebuilding(base)
+    # Rookery's own checks report more, and each call through a wrapper costs time.
     spec = replace(spec, disable_env_checker=True, order_enforce=False)
-    about = {
+    attributes = {
         "__doc__": f"The Gymnasium game {path}.",
-        "Settings": keyword_settings(creator, path, base, spec.kwargs),
+        "Settings": settings_from_signature(creator, path, base, spec.kwargs),
         "is_drawable": _is_drawable(creator),
         "path": path,
         "spec": spec,
     }
-    return type("GymnasiumGame", (GymnasiumGame,), about)
+    return type("GymnasiumGame", (GymnasiumGame,), attributes)
 
 
 def find_spec(path: str) -> EnvSpec:
-    """Return what Gymnasium knows of a game; modules register theirs when imported."""
+    """Return the registered spec of a game, importing the module that registers it."""
     source, colon, name = path.rpartition(":")
     if colon and source and name:
-        made = getattr(load_module(source), name, None)
-        if callable(made):
-            return EnvSpec(name, made)
+        creator = getattr(load_module(source), name, None)
+        if callable(creator):
+            return EnvSpec(name, creator)
     elif path not in gymnasium.registry and "/" in path and not is_file_like(path):
         source, _, name = path.partition("/")
         load_module(source)
-    for known in (path, name):
-        if known in gymnasium.registry:
-            return gymnasium.registry[known]
+    for key in (path, name):
+        if key in gymnasium.registry:
+            return gymnasium.registry[key]
     raise ConfigError(
-        f"'{path}' names no Gymnasium game: {nearest(name, gymnasium.registry)} Write an "
+        f"'{path}' is not a Gymnasium game: {nearest(name, gymnasium.registry)} Write an "
         "id, module/id, or ./file.py:name."
     )
 
 
 def is_file_like(path: str) -> bool:
-    """Whether a path is meant as a file, and lacks the name of what is in it."""
+    """Whether a path is that of a file, without the name of a game in it."""
     return path.startswith(".") or (is_file(path) and path.endswith(".py"))
 
 
 def creator_of(spec: EnvSpec, path: str) -> Any:
-    """Return the class or function that makes a game."""
+    """Return the class or function that makes the game."""
     try:
         point = spec.entry_point
         return load_env_creator(point) if isinstance(point, str) else point
     except Exception as error:
         raise ConfigError(
-            f"'{path}' could not be imported: {one_line(error).rstrip('.')}: install what "
-            "the game needs."
+            f"'{path}' could not be imported: {one_line(error).rstrip('.')}: install the "
+            "packages it needs."
         ) from error
 
 
@@ -147,9 +154,8 @@ def _takes(creator: Any, keyword: str) -> bool:
 
 
 def _is_drawable(creator: Any) -> bool:
-    """Whether it can be made so that it draws; a function says no more than its words."""
-    if not hasattr(creator, "metadata"):
+    """Whether the game can be made with render_mode='rgb_array'."""
+    if not hasattr(creator, "metadata"):  # a function, which has only its signature
         return _takes(creator, RENDER_MODE)
-    words = inspect.signature(creator).parameters.values()
-    takes = any(word.name == RENDER_MODE or word.kind is word.VAR_KEYWORD for word in words)
-    return takes and "rgb_array" in creator.metadata.get("render_modes", [])
+    modes = creator.metadata.get("render_modes", [])
+    return takes_render_mode(creator) and "rgb_array" in modes

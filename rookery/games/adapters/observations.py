@@ -1,6 +1,6 @@
-"""What one agent sees of a foreign game, written piece by piece into rows.
+"""Writing a foreign game's observations into arrays, part by part.
 
-Whatever a foreign game shows is checked here, before it lies in a row and looks right.
+Every observation is checked against its space here, before it is stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rookery.errors import GameError
 from rookery.specs import Array, Part
 
 
-class Column:
-    """One piece of what one agent sees: a row per world, checked as it is written."""
+class PartWriter:
+    """Checks one part of one agent's observations, and writes it into a row per world."""
 
     __slots__ = ("_dtype", "_first_world", "_label", "_shape", "key", "rows")
 
@@ -26,49 +26,50 @@ class Column:
         self, label: str, key: str | int | None, space: Any, rows: Array, first_world: int
     ) -> None:
         self.key = key
+        """Of the part in the observation; None if it is the whole observation."""
         self.rows = rows
         self._label = label
         self._first_world = first_world
         self._shape, self._dtype = space.shape, space.dtype
 
     def write(self, world: int, value: Any) -> None:
-        """Put `value` into the row of `world`; numpy must raise where it overflows."""
+        """Write `value` into the row of `world`; numpy must raise on overflow."""
         try:
-            fits = value.dtype == self._dtype and value.shape == self._shape
+            is_exact = value.dtype == self._dtype and value.shape == self._shape
         except AttributeError:  # a list or a plain number
-            value, fits = np.asarray(value), False
-        if not fits and not self._suits(value):
+            value, is_exact = np.asarray(value), False
+        if not is_exact and not self._fits(value):
             raise self._error(
                 world,
                 f"is {value.shape} {value.dtype}",
                 f"{self._shape} {self._dtype}",
             )
         try:
-            self.rows[world] = self._stored(value)
-        except FloatingPointError:  # float64 that float32 cannot hold
+            self.rows[world] = self._convert(value)
+        except FloatingPointError:  # float64 beyond the range of float32
             worst = value.ravel()[np.abs(value).argmax()]
             raise GameError(
                 f"{self._label} in world {self._first_world + world} holds {worst}, which "
                 "is infinite in float32: scale it down in the game (below 3.4e38)."
             ) from None
 
-    def _stored(self, value: Array) -> Array:
+    def _convert(self, value: Array) -> Array:
         return value
 
-    def _suits(self, value: Array) -> bool:
-        floats = value.dtype.kind == self._dtype.kind == "f"
-        safe = floats or np.can_cast(value.dtype, self._dtype, "safe")
-        return safe and value.shape == self._shape
+    def _fits(self, value: Array) -> bool:
+        are_floats = value.dtype.kind == self._dtype.kind == "f"
+        is_safe = are_floats or np.can_cast(value.dtype, self._dtype, "safe")
+        return is_safe and value.shape == self._shape
 
-    def _error(self, world: int, found: str, declared: str) -> GameError:
+    def _error(self, world: int, actual: str, declared: str) -> GameError:
         return GameError(
-            f"{self._label} in world {self._first_world + world} {found}, but its "
-            f"space says {declared}: make the game and its space agree."
+            f"{self._label} in world {self._first_world + world} {actual}, but its space "
+            f"says {declared}: make the game and its space agree."
         )
 
 
-class PictureColumn(Column):
-    """A picture, colours first as networks read grids, and made smaller if asked for."""
+class ImageWriter(PartWriter):
+    """Moves the colour channels to the front, as networks read them, and can downscale."""
 
     __slots__ = ("_side",)
 
@@ -84,8 +85,8 @@ class PictureColumn(Column):
         super().__init__(label, key, space, rows, first_world)
         self._side = side
 
-    def _stored(self, value: Array) -> Array:
-        """Return the mean of each square; what is left over at the edges is cut off."""
+    def _convert(self, value: Array) -> Array:
+        """Return the mean of each square, dropping incomplete squares at the edges."""
         colours, height, width = self.rows.shape[1:]
         side = self._side
         value = value[: height * side, : width * side].transpose(2, 0, 1)
@@ -93,8 +94,8 @@ class PictureColumn(Column):
         return squares.sum(axis=(2, 4), dtype=np.uint32) // side**2
 
 
-class OneHotColumn(Column):
-    """A Discrete observation, as a vector with a single one."""
+class OneHotWriter(PartWriter):
+    """Writes a Discrete observation as a one-hot vector."""
 
     __slots__ = ("_start",)
 
@@ -105,48 +106,47 @@ class OneHotColumn(Column):
         self._start = int(space.start)
 
     def write(self, world: int, value: Any) -> None:
-        """Put a one at the place `value` names."""
+        """Write a one at the index of `value`, and zeros elsewhere."""
         count = self.rows.shape[1]
         try:
-            place = operator.index(value) - self._start
+            index = operator.index(value) - self._start
         except TypeError:
-            place = -1
-        if not 0 <= place < count:
+            index = -1
+        if not 0 <= index < count:
             declared = f"Discrete({count}, start={self._start})"
             raise self._error(world, f"is {value!r}", declared)
         self.rows[world] = 0
-        self.rows[world, place] = 1
+        self.rows[world, index] = 1
 
 
-def column_of(space: Any, shrink: int) -> Callable[..., Column]:
-    """Return what makes the column for observations of `space`."""
+def writer_for(space: Any, shrink: int) -> Callable[..., PartWriter]:
+    """Return the class of writers for observations of `space`."""
     if isinstance(space, spaces.Discrete):
-        return OneHotColumn
-    return (
-        partial(PictureColumn, side=side_of(space, shrink)) if is_picture(space) else Column
-    )
+        return OneHotWriter
+    if is_image(space):
+        return partial(ImageWriter, side=square_side(space, shrink))
+    return PartWriter
 
 
-def part_of(space: Any, shrink: int) -> Part:
+def part_for(space: Any, shrink: int) -> Part:
     """Return how observations of `space` are stored."""
     if isinstance(space, spaces.Discrete):
         return Part((int(space.n),), np.dtype(np.uint8))
-    if is_picture(space):
+    if is_image(space):
         height, width, colours = space.shape
-        side = side_of(space, shrink)
+        side = square_side(space, shrink)
         return Part((colours, height // side, width // side), space.dtype, scale=1 / 255)
-    # Rows are stored and networks are float32: float64 would double the memory for bits
-    # that no network sees.
+    # Networks are float32: storing float64 would double the memory for nothing.
     is_double = space.dtype == np.float64
     return Part(tuple(space.shape), np.dtype(np.float32) if is_double else space.dtype)
 
 
-def is_picture(space: Any) -> bool:
+def is_image(space: Any) -> bool:
     """Whether a space is (height, width, colours) of bytes."""
     is_bytes = isinstance(space, spaces.Box) and space.dtype == np.uint8
     return is_bytes and len(space.shape) == 3 and space.shape[2] in (1, 3, 4)
 
 
-def side_of(space: Any, shrink: int) -> int:
-    """Return how many pixels a side become one."""
+def square_side(space: Any, shrink: int) -> int:
+    """Return the side of the squares that become one pixel, at most the image's own."""
     return min(shrink, *space.shape[:2])

@@ -1,7 +1,7 @@
-"""A foreign game's keyword arguments as settings.
+"""The keyword arguments of a foreign game as settings.
 
-They are read from the signature of the function that makes the game, so that a wrong
-key or type is found before the game is made, and `describe` can list what there is.
+They are read from the signature of the function that makes the game, so that a wrong key
+or type is reported before the game is made, and `rookery describe` can list them.
 """
 
 from __future__ import annotations
@@ -22,81 +22,78 @@ from rookery.config.base import Settings
 
 PLAIN = (bool, int, float, str, list, tuple, dict, NoneType)
 RENDER_MODE = "render_mode"
-"""Chosen by Rookery, and no setting."""
+"""Set by Rookery, and not a setting."""
 
 
-class Keywords(Settings):
-    """The keyword arguments of a foreign game, and how it is used."""
+class ForeignSettings(Settings):
+    """The settings of every foreign game; subclasses add its keyword arguments."""
 
     model_config = ConfigDict(protected_namespaces=())
 
     reward: Literal["own", "sum"] = Field(
         default="own",
-        description="What an agent is trained on: its own reward, or the sum of all "
-        "agents' rewards. What is reported as return is its own in either case.",
+        description="The reward an agent is trained on: its own, or the sum over all "
+        "agents. The reported return is always that of its own rewards.",
     )
     shrink: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="Pictures are made smaller: each square of so many pixels a side "
-        "becomes one, their mean.",
+        description="Downscales images by this factor: each square of pixels is replaced "
+        "by its mean.",
     )
     rebuild_each_episode: bool = Field(
         default=False,
-        description="Make each world's game anew for every episode. Episodes start "
-        "slower; needed where a game's own reset leaves something of the last episode "
-        "behind, which `rookery check` finds.",
+        description="Rebuild each world's game for every episode. Episodes start more "
+        "slowly; needed if the game's own reset leaves something of the last episode "
+        "behind, which `rookery check` detects.",
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return what to call the game's function with.
-
-        That is only what was set: a default of the game's is the game's business.
-        """
+        """Return the keyword arguments that were set; the game has its own defaults."""
         own = set(type(self).__mro__[1].model_fields)  # type: ignore[attr-defined]
         return self.model_dump(exclude_unset=True, exclude=own)
 
 
-def rebuilt(base: type[Keywords]) -> type[Keywords]:
-    """Return the same settings, for a game that is known to need being made anew."""
+def with_rebuilding(base: type[ForeignSettings]) -> type[ForeignSettings]:
+    """Return the same settings, with `rebuild_each_episode` on by default."""
     field = copy(base.model_fields["rebuild_each_episode"])
     field.default = True
     return create_model("Rebuilt", __base__=base, rebuild_each_episode=(bool, field))
 
 
 def signature_source(factory: Callable[..., Any], module: ModuleType) -> Any:
-    """Return what to read the keyword arguments from.
+    """Return the function whose signature has the keyword arguments.
 
     PettingZoo's factories pass **kwargs on to their module's `raw_env`.
     """
-    return getattr(module, "raw_env", factory) if takes_any(factory) else factory
+    return getattr(module, "raw_env", factory) if has_var_keyword(factory) else factory
 
 
-def takes_any(source: Callable[..., Any]) -> bool:
-    """Whether `source` has **kwargs, so that its keys cannot be known."""
+def has_var_keyword(source: Callable[..., Any]) -> bool:
+    """Whether `source` has **kwargs, so that any key may be valid."""
     parameters = inspect.signature(source).parameters.values()
     return any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def takes_render_mode(source: Callable[..., Any]) -> bool:
-    """Whether a game may be asked to draw."""
-    return takes_any(source) or RENDER_MODE in inspect.signature(source).parameters
+    """Whether a game can be made with `render_mode`."""
+    return has_var_keyword(source) or RENDER_MODE in inspect.signature(source).parameters
 
 
-def keyword_settings(
+def settings_from_signature(
     source: Callable[..., Any],
     name: str,
-    base: type[Keywords] = Keywords,
+    base: type[ForeignSettings] = ForeignSettings,
     defaults: Mapping[str, Any] = MappingProxyType({}),
-) -> type[Keywords]:
+) -> type[ForeignSettings]:
     """Return settings with one field per keyword argument of `source`.
 
     Args:
         source: the function that makes the game.
-        name: of the game, for texts.
-        base: settings of Rookery's own; a keyword argument of the same name is left out.
-        defaults: what the game is registered with, in place of its own defaults.
+        name: the game's, for descriptions.
+        base: Rookery's own settings, which hide keyword arguments of the same name.
+        defaults: arguments the game is registered with, which override its defaults.
     """
     texts = _descriptions(source)
     fields: dict[str, Any] = {}
@@ -106,7 +103,7 @@ def keyword_settings(
         text = texts.get(parameter.name, f"Keyword argument of {name}.")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (_type_of(parameter), Field(default, description=text))
-    if takes_any(source):
+    if has_var_keyword(source):
         base = type("AnyKeywords", (base,), {"model_config": ConfigDict(extra="allow")})
     with warnings.catch_warnings():
         # An argument may be called 'copy' or 'json' like a method of the model.
@@ -118,7 +115,7 @@ def keyword_settings(
 def _keywords(
     source: Callable[..., Any], defaults: Mapping[str, Any]
 ) -> list[inspect.Parameter]:
-    """Return the parameters a user may set: named, and with a plain default."""
+    """Return the parameters a user can set: named, and with a plain default."""
     try:
         signature = inspect.signature(source, eval_str=True)
     except Exception:  # an annotation that only type checkers can resolve
@@ -148,14 +145,14 @@ def _type_of(parameter: inspect.Parameter) -> Any:
             return Any
         return parameter.annotation
     kind = type(parameter.default)
-    if kind is int:  # `reward=1` without annotation may well take 0.5
+    if kind is int:  # `reward=1` without an annotation may also accept 0.5
         return int | float
     return kind if kind in PLAIN and kind is not NoneType else Any
 
 
 def _descriptions(source: Callable[..., Any]) -> dict[str, str]:
-    """Return the texts of keyword arguments; PettingZoo writes them as `name`: text."""
+    """Return descriptions of keyword arguments; PettingZoo writes them as `name`: text."""
     module = sys.modules.get(getattr(source, "__module__", ""))
     text = "\n".join(filter(None, [inspect.getdoc(module), inspect.getdoc(source)]))
-    found = re.findall(r"^`(\w+)`:\s+(.+?)(?=\n\s*\n|\n`|\Z)", text, re.M | re.S)
-    return {name: " ".join(words.split()) for name, words in found}
+    pairs = re.findall(r"^`(\w+)`:\s+(.+?)(?=\n\s*\n|\n`|\Z)", text, re.M | re.S)
+    return {name: " ".join(text.split()) for name, text in pairs}

@@ -1,8 +1,4 @@
-"""Foreign games' spaces in Rookery's own words.
-
-A `Seat` is one agent of a foreign game: what its spaces become (parts, actions, legal
-actions), and the rows, one per world, into which its observations are written.
-"""
+"""Translating the spaces of a foreign game into parts, actions and legal actions."""
 
 from __future__ import annotations
 
@@ -14,24 +10,25 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import GameError
-from rookery.games.adapters.observations import Column, column_of, part_of
+from rookery.games.adapters.observations import PartWriter, part_for, writer_for
+from rookery.games.adapters.parallel import ParallelGame
 from rookery.specs import AgentSpec, Array
 
 MASK = "action_mask"
 MAX_ONE_HOT = 1024
-MAX_ACTIONS = np.iinfo(np.int16).max  # actions are kept as int16 for repeating a game
+MAX_ACTIONS = np.iinfo(np.int16).max  # snapshots store actions as int16
 Pieces = dict[str, tuple[str | int | None, Any]]
-"""Part name to the key in the foreign observation, if it has several, and its space."""
+"""Part name to its key in the foreign observation, None if there is none, and its space."""
 ARRAYS = (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
-class Seat:
-    """One agent in all worlds: its spec, and the rows that hold what it sees."""
+class AgentSpaces:
+    """The spaces of one agent: its spec, and a row per world for its observations."""
 
     __slots__ = (
-        "_columns",
         "_first_world",
         "_shrink",
+        "_writers",
         "index",
         "legal",
         "name",
@@ -43,8 +40,8 @@ class Seat:
 
     def __init__(
         self,
-        game: str,
-        copy: Any,
+        path: str,
+        copy: ParallelGame,
         index: int,
         worlds: int,
         first_world: int,
@@ -53,16 +50,17 @@ class Seat:
         self.name: Any = copy.possible_agents[index]
         self.index = index
         self._first_world, self._shrink = first_world, shrink
-        self.title = f"agent '{self.name}' of {game}"
-        actions, seen = copy.action_space(self.name), copy.observation_space(self.name)
-        check_actions(self.title, actions)
-        self.start = int(actions.start)
-        pieces, mask = pieces_of(self.title, seen)
+        self.title = f"agent '{self.name}' of {path}"
+        action_space = copy.action_space(self.name)
+        observation_space = copy.observation_space(self.name)
+        check_actions(self.title, action_space)
+        self.start = int(action_space.start)
+        pieces, mask = split_space(self.title, observation_space)
         self.spec = AgentSpec(
             id=str(self.name),
             role=role_of(str(self.name)),
-            parts={name: part_of(space, shrink) for name, (_, space) in pieces.items()},
-            actions=action_names(copy, self.name, int(actions.n)),
+            parts={name: part_for(space, shrink) for name, (_, space) in pieces.items()},
+            actions=action_names(copy, self.name, int(action_space.n)),
             masked=mask is not None,
         )
         self.parts: Mapping[str, Array] = {
@@ -71,30 +69,30 @@ class Seat:
         }
         self.legal: Array | None = None
         if mask is not None:
-            check_mask(self.title, mask, int(actions.n))
-            self.legal = np.ones((worlds, int(actions.n)), bool)
-        self._columns = list(self._make_columns(pieces, mask, first_world))
+            check_mask(self.title, mask, int(action_space.n))
+            self.legal = np.ones((worlds, int(action_space.n)), bool)
+        self._writers = list(self._make_writers(pieces, mask, first_world))
 
-    def _make_columns(
+    def _make_writers(
         self, pieces: Pieces, mask: Any, first_world: int
-    ) -> Iterator[Column]:
+    ) -> Iterator[PartWriter]:
         for name, (key, space) in pieces.items():
             label = f"Part '{name}' of {self.title}"
-            make = column_of(space, self._shrink)
+            make = writer_for(space, self._shrink)
             yield make(label, key, space, self.parts[name], first_world)
         if self.legal is not None:
             label = f"The '{MASK}' of {self.title}"
-            yield Column(label, MASK, mask, self.legal, first_world)
+            yield PartWriter(label, MASK, mask, self.legal, first_world)
 
     def write(self, world: int, observation: Any) -> None:
-        """Put what the agent sees into the row of `world`."""
-        for column in self._columns:
-            key = column.key
+        """Write an observation into the row of `world`."""
+        for writer in self._writers:
+            key = writer.key
             value = observation if key is None else self._piece(world, observation, key)
-            column.write(world, value)
+            writer.write(world, value)
 
     def blank(self, world: int) -> None:
-        """Empty the row of `world`: the agent is not there."""
+        """Empty the row of `world`, where the agent is absent."""
         for rows in self.parts.values():
             rows[world] = 0
         if self.legal is not None:
@@ -106,8 +104,8 @@ class Seat:
         except (KeyError, IndexError, TypeError):
             raise GameError(
                 f"The observation of {self.title} in world {self._first_world + world} "
-                f"has no '{key}', which its space declares: every observation must "
-                "have all pieces of its space."
+                f"has no '{key}', which its space declares: return every piece of the "
+                "space in every observation."
             ) from None
 
 
@@ -116,36 +114,36 @@ def role_of(name: str) -> str:
     return "agent" if name.isdigit() else re.sub(r"(?<=.)_\d+$", "", name)
 
 
-def pieces_of(title: str, space: Any) -> tuple[Pieces, Any]:
+def split_space(title: str, space: Any) -> tuple[Pieces, Any]:
     """Return part name to (key, space), and the space of the mask or None."""
     if not isinstance(space, spaces.Dict | spaces.Tuple):
-        check_seen(title, space)
+        check_observation(title, space)
         return {part_name(space): (None, space)}, None
-    found: dict[Any, Any] = (
+    pieces: dict[Any, Any] = (
         dict(space.spaces)
         if isinstance(space, spaces.Dict)
         else dict(enumerate(space.spaces))
     )
-    mask = found.pop(MASK, None)
-    for key, piece in found.items():
-        check_seen(f"'{key}' of {title}", piece)
-    if list(found) == ["observation"]:
-        piece = found["observation"]
+    mask = pieces.pop(MASK, None)
+    for key, piece in pieces.items():
+        check_observation(f"'{key}' of {title}", piece)
+    if list(pieces) == ["observation"]:
+        piece = pieces["observation"]
         return {part_name(piece): ("observation", piece)}, mask
-    if not found:
+    if not pieces:
         raise GameError(f"The observation of {title} has no parts: add a Box to its Dict.")
-    return {str(key): (key, piece) for key, piece in found.items()}, mask
+    return {str(key): (key, piece) for key, piece in pieces.items()}, mask
 
 
 def part_name(space: Any) -> str:
-    """Return 'view' for what has two axes or more, otherwise 'vector'."""
+    """Return 'view' for spaces with two axes or more, otherwise 'vector'."""
     return "view" if len(space.shape) >= 2 else "vector"
 
 
-def check_seen(title: str, space: Any) -> None:
-    """Refuse observation spaces that have no fixed shape."""
-    small = isinstance(space, spaces.Discrete) and int(space.n) <= MAX_ONE_HOT
-    if isinstance(space, ARRAYS) or small:
+def check_observation(title: str, space: Any) -> None:
+    """Refuse observation spaces without a fixed shape."""
+    is_small = isinstance(space, spaces.Discrete) and int(space.n) <= MAX_ONE_HOT
+    if isinstance(space, ARRAYS) or is_small:
         return
     raise GameError(
         f"The observation space {space} of {title} cannot be stored: make it a Box, a "
@@ -173,10 +171,11 @@ def check_mask(title: str, space: Any, actions: int) -> None:
         )
 
 
-def action_names(copy: Any, agent: Any, count: int) -> tuple[str, ...]:
+def action_names(copy: ParallelGame, agent: Any, count: int) -> tuple[str, ...]:
     """Return the names in the game's metadata['action_names'], else 'action 0' …."""
-    given = getattr(copy, "metadata", {}).get("action_names")
-    names = given.get(agent) if isinstance(given, Mapping) else given
+    names = getattr(copy, "metadata", {}).get("action_names")
+    if isinstance(names, Mapping):
+        names = names.get(agent)
     if names is not None and len(names) == count:
         return tuple(str(name) for name in names)
     return tuple(f"action {i}" for i in range(count))

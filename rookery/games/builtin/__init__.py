@@ -1,1 +1,1 @@
-"""The games that come with Rookery, one file each."""
+"""The built-in games, one file each: the scripted players first, then the rules."""

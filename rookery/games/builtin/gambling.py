@@ -1,29 +1,61 @@
-"""Gambling: four decks of cards; two look generous and lose, two look dull and win."""
+"""Gambling: four decks of cards; two pay well and lose overall, two pay little and win.
 
+Modelled on the Iowa gambling task.
+"""
+
+from typing import ClassVar
+
+import numpy as np
 from pydantic import Field
 
 from rookery.games import gridworld as grid
-from rookery.games.builtin.gambling_players import Risky, Safe
+from rookery.games.gridworld.walker import Walker
+from rookery.games.players import Observation
+from rookery.specs import Array
+
+
+class Safe(Walker):
+    """Draws from the decks that pay little and win overall."""
+
+    blocks: tuple[str, ...] = ("wall", "deck_a", "deck_b")
+    prefers: ClassVar[tuple[str, ...]] = ("deck_c", "deck_d")
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Go to the nearest preferred deck and draw from it."""
+        draws = self.draw(turn)[:, 0]
+        decks = np.logical_or.reduce(
+            [self.sees(observation, deck) for deck in self.prefers]
+        )
+        to_deck, any_deck = self.towards(observation, decks, draws)
+        return np.where(any_deck, to_deck, self.wander(observation, draws))
+
+
+class Risky(Safe):
+    """Draws from the decks that pay well and lose overall."""
+
+    blocks = ("wall", "deck_c", "deck_d")
+    prefers = ("deck_a", "deck_b")
+
 
 BAD, GOOD = (196, 84, 70), (74, 116, 190)
 
 
 class Gambling(grid.GridGame):
-    """Walk to a deck and draw cards; each pays at once, and some cost later."""
+    """Walk to a deck and draw cards; every card pays, and some also cost."""
 
     class Settings(grid.GridSettings):
-        agents: int = Field(2, ge=1, le=8, description="How many agents play.")
-        good_gain: float = Field(0.5, description="What a card of a good deck pays.")
-        bad_gain: float = Field(1.0, description="What a card of a bad deck pays.")
-        good_mean: float = Field(0.25, description="What it brings in the mean.")
-        bad_mean: float = Field(-0.25, description="What a bad one brings in the mean.")
+        agents: int = Field(2, ge=1, le=8, description="Number of agents.")
+        good_gain: float = Field(0.5, description="What every card of a good deck pays.")
+        bad_gain: float = Field(1.0, description="What every card of a bad deck pays.")
+        good_mean: float = Field(0.25, description="Mean reward of a card of a good deck.")
+        bad_mean: float = Field(-0.25, description="Mean reward of a card of a bad deck.")
         often: float = Field(
-            0.5, gt=0, le=1, description="Chance of a loss with the decks that lose often."
+            0.5, gt=0, le=1, description="Probability of a loss in decks a and c."
         )
         seldom: float = Field(
-            0.1, gt=0, le=1, description="Chance of a loss with the decks that do not."
+            0.1, gt=0, le=1, description="Probability of a loss in decks b and d."
         )
-        vision: int = Field(3, ge=1, le=50, description="How many cells away one sees.")
+        vision: int = Field(3, ge=1, le=50, description="How far an agent sees, in cells.")
 
     settings: Settings
     players = {"safe": Safe, "risky": Risky}
@@ -68,11 +100,11 @@ class Gambling(grid.GridGame):
         me.move()
 
     def _decks(self) -> dict[str, tuple[float, float, float]]:
-        """Return what a card pays, brings in the mean, and how often it loses."""
-        some = self.settings
+        """Return for each deck: gain of a card, mean reward, probability of a loss."""
+        s = self.settings
         return {
-            "a": (some.bad_gain, some.bad_mean, some.often),
-            "b": (some.bad_gain, some.bad_mean, some.seldom),
-            "c": (some.good_gain, some.good_mean, some.often),
-            "d": (some.good_gain, some.good_mean, some.seldom),
+            "a": (s.bad_gain, s.bad_mean, s.often),
+            "b": (s.bad_gain, s.bad_mean, s.seldom),
+            "c": (s.good_gain, s.good_mean, s.often),
+            "d": (s.good_gain, s.good_mean, s.seldom),
         }

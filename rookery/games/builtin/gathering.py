@@ -1,20 +1,91 @@
-"""Gathering: apples for everyone, and a beam that sends others away for a while."""
+"""Gathering: apples for all, and a beam that takes other agents off the map."""
+
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from rookery.games import gridworld as grid
-from rookery.games.builtin.gathering_players import Greedy, Peaceful
+from rookery.games.players import Observation, Player
+from rookery.specs import Array
+
+FAR = 1_000.0
+
+
+class Peaceful(Player):
+    """Goes to the nearest visible apple; if there is none, wanders."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        part = self.spec.parts["view"]
+        _, rows, columns = part.shape
+        self._apple = part.labels.index("apple")
+        self._wall = part.labels.index("wall")
+        self._agent = part.labels.index(self.spec.role)
+        settings: Any = self.settings
+        self._me = (min(8, rows - 1), columns // 2)
+        self._reach = settings.length
+        names = self.spec.action_names
+        self._does = {name: names.index(name) for name in names}
+        down, right = np.mgrid[:rows, :columns]
+        self._down = (down - self._me[0]).ravel()
+        self._right = (right - self._me[1]).ravel()
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Move towards the nearest apple, along the longer axis first."""
+        view = observation.parts["view"]
+        apples = view[:, self._apple].reshape(self.worlds, -1) > 0
+        distance = np.where(apples, abs(self._down) + abs(self._right), FAR)
+        nearest = distance.argmin(axis=1)
+        down, right = self._down[nearest], self._right[nearest]
+        upwards = abs(down) >= abs(right)
+        vertical = np.where(down < 0, self._does["forward"], self._does["backward"])
+        sideways = np.where(right > 0, self._does["step_right"], self._does["step_left"])
+        towards = np.where(upwards, vertical, sideways)
+        any_apple = distance.min(axis=1) < FAR
+        return np.where(any_apple, towards, self._wander(view, turn))
+
+    def _wander(self, view: Array, turn: int) -> Array:
+        """Return `forward`, or a random turn at walls and occasionally elsewhere."""
+        draws = self.draw(turn)[:, 0]
+        row, column = self._me
+        blocked = view[:, self._wall, row - 1, column] > 0
+        blocked |= view[:, self._agent, row - 1, column] > 0
+        turn_action = np.where(
+            draws < 0.5, self._does["turn_left"], self._does["turn_right"]
+        )
+        turns = blocked | (draws < 0.05) | (draws > 0.95)
+        return np.where(turns, turn_action, self._does["forward"])
+
+
+class Greedy(Peaceful):
+    """Zaps agents straight ahead, and otherwise goes for apples."""
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Zap, or gather."""
+        row, column = self._me
+        ahead = observation.parts["view"][
+            :, self._agent, max(0, row - self._reach) : row, column
+        ]
+        return np.where(
+            ahead.any(axis=1), self._does["zap"], super().act(observation, turn)
+        )
 
 
 class Gathering(grid.GridGame):
-    """Pick apples that grow back in one orchard, and zap whoever is in the way."""
+    """Pick apples in a shared orchard, and zap rivals off the map."""
 
     class Settings(grid.GridSettings):
-        regrow: float = Field(0.05, ge=0, le=1, description="Chance an apple is back.")
-        hits: int = Field(2, ge=1, le=100, description="Hits that send an agent out.")
-        out: int = Field(25, ge=1, le=10_000, description="Turns an agent is out for.")
-        length: int = Field(8, ge=1, le=100, description="Cells a beam flies.")
+        regrow: float = Field(
+            0.05, ge=0, le=1, description="Probability per turn that an apple grows back."
+        )
+        hits: int = Field(
+            2, ge=1, le=100, description="Hits that take an agent off the map."
+        )
+        out: int = Field(
+            25, ge=1, le=10_000, description="Turns for which it stays off the map."
+        )
+        length: int = Field(8, ge=1, le=100, description="Length of a beam, in cells.")
 
     settings: Settings
     players = {"greedy": Greedy, "peaceful": Peaceful}

@@ -1,48 +1,114 @@
-"""Iterated matrix games: two players, two actions, and what each remembers.
+"""Iterated matrix games: two agents, two actions, payoffs from a 2×2 matrix.
 
-Written straight on the game contract, because there is no grid in them.
+They implement `Game` directly, because they have no grid. Action 0 is the cooperative one,
+action 1 the other.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from rookery.config.base import Settings
 from rookery.games.base import Game, Observations, Outcome, Phases
-from rookery.games.builtin.matrix_players import PLAYERS
 from rookery.games.gridworld.state import Columns
+from rookery.games.players import Observation, Player
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array, Part
+
+COOPERATE, DEFECT = 0, 1
+
+
+class Cooperator(Player):
+    """Always takes the first action."""
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Take action 0."""
+        return np.full(self.worlds, COOPERATE)
+
+
+class Defector(Player):
+    """Always takes the second action."""
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Take action 1."""
+        return np.full(self.worlds, DEFECT)
+
+
+class TitForTat(Player):
+    """Cooperates first, then repeats the last action of the other."""
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Copy the other's last action."""
+        return np.where(_other_defected(observation), DEFECT, COOPERATE)
+
+
+class Grim(Player):
+    """Cooperates until the other defects, then defects for the rest of the episode."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.memory["betrayed"] = np.zeros(self.worlds, np.bool_)
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Defect if the other has ever defected in this episode."""
+        self.memory["betrayed"] |= _other_defected(observation)
+        return np.where(self.memory["betrayed"], DEFECT, COOPERATE)
+
+
+class Pavlov(Player):
+    """Repeats its action if the other cooperated, and switches if not."""
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Win: stay; lose: shift."""
+        last = observation.parts["past"][:, 0]
+        i_defected = (last[:, 2] | last[:, 3]).astype(bool)
+        return np.where(i_defected ^ _other_defected(observation), DEFECT, COOPERATE)
+
+
+def _other_defected(observation: Observation) -> Array:
+    # The newest row of `past`: one-hot of (mine, theirs), all zeros in the first turn.
+    last = observation.parts["past"][:, 0]
+    return np.asarray((last[:, 1] | last[:, 3]).astype(bool))
+
+
+PLAYERS = {
+    "cooperator": Cooperator,
+    "defector": Defector,
+    "tit_for_tat": TitForTat,
+    "grim": Grim,
+    "pavlov": Pavlov,
+}
+
 
 NOT_YET = -1
 Turns = Annotated[int, Field(ge=1, le=1000)]
 
 
 class MatrixSettings(Settings):
-    """What every matrix game lets its user choose."""
+    """The settings of every matrix game."""
 
     turns: int = Field(
         100, ge=1, le=1_000_000, description="Turns until an episode is truncated."
     )
     stop: float = Field(
-        0.0, ge=0, le=1, description="Chance that an episode ends after a turn."
+        0.0, ge=0, le=1, description="Probability that an episode ends after a turn."
     )
     history: tuple[Turns, Turns] = Field(
-        (1, 1), description="Turns that the first and the second player look back."
+        (1, 1), description="Past turns that the first and the second agent observe."
     )
-    both_first: float = Field(description="Reward where both take the first action.")
-    both_second: float = Field(description="Reward where both take the second action.")
-    tempted: float = Field(description="Reward of the second action against the first.")
-    betrayed: float = Field(description="Reward of the first action against the second.")
+    both_first: float = Field(description="Reward if both take the first action.")
+    both_second: float = Field(description="Reward if both take the second action.")
+    tempted: float = Field(description="Reward for the second action against the first.")
+    betrayed: float = Field(description="Reward for the first action against the second.")
 
 
 class MatrixGame(Game):
-    """Two players choose at the same moment, again and again."""
+    """Two agents choose simultaneously, turn after turn."""
 
     Settings: ClassVar[type[Settings]] = MatrixSettings
     players = PLAYERS
@@ -65,42 +131,42 @@ class MatrixGame(Game):
         self._closing = self._columns.add("closing", np.bool_)
         depth = max(settings.history)
         self._past = self._columns.add("past", np.int8, (), (depth, 2), NOT_YET)
-        self._chosen = np.zeros((worlds, 2), np.int8)
+        self._actions = np.zeros((worlds, 2), np.int8)
 
     @property
     @abstractmethod
     def actions(self) -> tuple[str, str]:
-        """The kind action, and the other."""
+        """Names of the cooperative action and of the other."""
 
     def _spec(self, player: int) -> AgentSpec:
         part = Part((self.settings.history[player], 4), np.dtype(np.uint8))
         return AgentSpec(str(player), "player", {"past": part}, self.actions)
 
     def begin_turn(self) -> Phases:
-        """Both act at the same moment."""
+        """Return the single phase in which both act."""
         return ((0, 1),)
 
     def observe(self, agents: Sequence[int]) -> Observations:
-        """Show each player its own stretch of the past, the last turn first."""
+        """Return for each agent the past turns it observes, the latest first."""
         active = [~self._closing] * len(agents)
         return Observations(
-            [{"past": self._seen_by(i)} for i in agents], active, [None] * len(agents)
+            [{"past": self._past_of(i)} for i in agents], active, [None] * len(agents)
         )
 
-    def _seen_by(self, player: int) -> Array:
+    def _past_of(self, player: int) -> Array:
         past = self._past[:, : self.settings.history[player]]
         mine, theirs = past[..., player], past[..., 1 - player]
         joint = np.where(mine == NOT_YET, NOT_YET, 2 * mine + theirs)
         return (joint[..., None] == np.arange(4)).view(np.uint8)
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
-        """Take both players' choices."""
-        self._chosen[:, list(agents)] = actions
+        """Store the actions."""
+        self._actions[:, list(agents)] = actions
 
     def end_turn(self) -> Outcome:
-        """Pay out, remember, and end or start episodes."""
+        """Compute rewards, store the actions in the history, and end or start episodes."""
         playing = ~self._closing
-        mine, theirs = self._chosen, self._chosen[:, ::-1]
+        mine, theirs = self._actions, self._actions[:, ::-1]
         rewards = self._payoffs[mine, theirs] * playing[:, None]
         counts = (mine == 0) & playing[:, None]
         self._remember(playing)
@@ -117,15 +183,15 @@ class MatrixGame(Game):
 
     def _remember(self, playing: Array) -> None:
         self._turn += playing
-        moved = np.roll(self._past, 1, axis=1)
-        moved[:, 0] = self._chosen
-        np.copyto(self._past, moved, where=playing[:, None, None])
+        shifted = np.roll(self._past, 1, axis=1)
+        shifted[:, 0] = self._actions
+        np.copyto(self._past, shifted, where=playing[:, None, None])
 
     def _stops(self) -> Array:
         if self.settings.stop == 0:
             return np.zeros(self.worlds, bool)
-        place = (self._numbers, self._episode, self._turn)
-        return self._stream.uniform(place, 0, 1)[:, 0] < self.settings.stop
+        keys = (self._numbers, self._episode, self._turn)
+        return self._stream.uniform(keys, 0, 1)[:, 0] < self.settings.stop
 
     def _restart(self, starting: Array) -> None:
         self._episode += starting
@@ -133,44 +199,48 @@ class MatrixGame(Game):
         self._past[starting] = NOT_YET
 
     def snapshot(self) -> dict[str, Array]:
-        """Return everything needed to go on from here."""
+        """Return the complete state."""
         return self._columns.take(slice(None))
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go back to where a snapshot was taken."""
+        """Restore a snapshot."""
         self._columns.put(slice(None), arrays)
 
     def facts(self) -> dict[str, Array]:
-        """Return the last choices."""
+        """Return the last actions and the turn."""
         return {"last": self._past[:, 0].copy(), "turn": self._turn.copy()}
 
 
 class IteratedPrisonersDilemma(MatrixGame):
-    """Defecting always pays more, and both defecting pays little."""
+    """Defecting always pays more, but mutual defection pays little."""
 
     actions = ("cooperate", "defect")
 
     class Settings(MatrixSettings):
         """The usual payoffs."""
 
-        both_first: float = Field(3.0, description="Reward where both cooperate.")
-        both_second: float = Field(1.0, description="Reward where both defect.")
-        tempted: float = Field(5.0, description="Reward of defecting on a cooperator.")
-        betrayed: float = Field(0.0, description="Reward of cooperating alone.")
+        both_first: float = Field(3.0, description="Reward if both cooperate.")
+        both_second: float = Field(1.0, description="Reward if both defect.")
+        tempted: float = Field(
+            5.0, description="Reward for defecting against a cooperator."
+        )
+        betrayed: float = Field(0.0, description="Reward for cooperating alone.")
 
 
 class IteratedStagHunt(MatrixGame):
-    """A stag takes two; a hare is safe."""
+    """A stag takes two hunters; a hare is safe."""
 
     actions = ("stag", "hare")
 
     class Settings(MatrixSettings):
-        """A stag is worth the risk if the other hunts it too."""
+        """A stag pays more than a hare if both hunt it."""
 
-        both_first: float = Field(4.0, description="Reward where both hunt the stag.")
-        both_second: float = Field(2.0, description="Reward where both hunt hares.")
-        tempted: float = Field(3.0, description="Reward of a hare beside a stag hunter.")
-        betrayed: float = Field(0.0, description="Reward of hunting the stag alone.")
+        both_first: float = Field(4.0, description="Reward if both hunt the stag.")
+        both_second: float = Field(2.0, description="Reward if both hunt hares.")
+        tempted: float = Field(
+            3.0, description="Reward for a hare while the other hunts the stag."
+        )
+        betrayed: float = Field(0.0, description="Reward for hunting the stag alone.")
 
 
 class IteratedChicken(MatrixGame):
@@ -179,9 +249,9 @@ class IteratedChicken(MatrixGame):
     actions = ("swerve", "straight")
 
     class Settings(MatrixSettings):
-        """A crash is the worst."""
+        """The usual payoffs; a crash is worst."""
 
-        both_first: float = Field(3.0, description="Reward where both swerve.")
-        both_second: float = Field(0.0, description="Reward where both go straight.")
-        tempted: float = Field(5.0, description="Reward of going straight alone.")
-        betrayed: float = Field(1.0, description="Reward of swerving alone.")
+        both_first: float = Field(3.0, description="Reward if both swerve.")
+        both_second: float = Field(0.0, description="Reward if both go straight.")
+        tempted: float = Field(5.0, description="Reward for going straight alone.")
+        betrayed: float = Field(1.0, description="Reward for swerving alone.")

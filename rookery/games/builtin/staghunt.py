@@ -1,22 +1,53 @@
-"""Staghunt: a hare is easy, a stag is worth more and takes two at the same moment."""
+"""Staghunt: hares are safe, a stag is worth more but takes two hunters at once."""
+
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from rookery.games import gridworld as grid
-from rookery.games.builtin.staghunt_players import HareHunter, StagHunter
+from rookery.games.gridworld.walker import Walker
+from rookery.games.players import Observation
+from rookery.specs import Array
+
+
+class HareHunter(Walker):
+    """Goes to the nearest visible hare; if there is none, wanders."""
+
+    blocks: tuple[str, ...] = ("wall", "stag")
+    prey: ClassVar[str] = "hare"
+
+    def act(self, observation: Observation, turn: int) -> Array:
+        """Hunt, or wander."""
+        draws = self.draw(turn)[:, 0]
+        to_prey, any_prey = self.towards(
+            observation, self.sees(observation, self.prey), draws
+        )
+        return np.where(any_prey, to_prey, self.wander(observation, draws))
+
+
+class StagHunter(HareHunter):
+    """Goes to the nearest visible stag, whether or not another hunter follows."""
+
+    blocks = ("wall",)
+    prey = "stag"
 
 
 class Staghunt(grid.GridGame):
-    """Hunt hares alone, or a stag together; whoever hunts a stag alone gets hurt."""
+    """Hunt hares alone or a stag together; hunting a stag alone costs."""
 
     class Settings(grid.GridSettings):
-        agents: int = Field(2, ge=1, le=4, description="How many agents hunt.")
+        agents: int = Field(2, ge=1, le=4, description="Number of agents.")
         stag: float = Field(5.0, description="Reward of each hunter for a stag.")
         hare: float = Field(1.0, description="Reward for a hare.")
-        risk: float = Field(0.5, ge=0, description="What hunting a stag alone costs.")
-        regrow: float = Field(0.1, ge=0, le=1, description="Chance that game is back.")
-        vision: int = Field(4, ge=1, le=50, description="How many cells away one sees.")
+        risk: float = Field(0.5, ge=0, description="Cost of hunting a stag alone.")
+        regrow: float = Field(
+            0.1,
+            ge=0,
+            le=1,
+            description="Probability per turn that a killed animal is replaced.",
+        )
+        vision: int = Field(4, ge=1, le=50, description="How far an agent sees, in cells.")
 
     settings: Settings
     players = {"stag_hunter": StagHunter, "hare_hunter": HareHunter}
@@ -73,6 +104,6 @@ class Staghunt(grid.GridGame):
             world.clear(me.hunts, layer="game", where=together)
 
     def _caught(self, world: grid.World, me: grid.Me) -> np.ndarray:
-        """Return where somebody else hunts the same stag."""
+        """Return in which worlds another agent hunts the same stag."""
         others = (world.hunts == me.hunts).sum(axis=0) > 1
         return np.asarray(others & (me.hunts > 0))

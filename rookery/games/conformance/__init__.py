@@ -1,1 +1,1 @@
-"""`rookery check`: does a game keep the contract?"""
+"""`rookery check`: plays a game in many ways and compares the results bit for bit."""

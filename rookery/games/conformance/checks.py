@@ -1,7 +1,7 @@
-"""The conformance test for games: ours, a user's grid game, and foreign ones.
+"""The conformance test for games, whether built-in, a user's own or foreign.
 
-Each check is a sentence that must hold. A check plays the game, compares bit for bit
-wherever it can, and says what it saw; a failing one does not stop the others.
+Each check is a sentence that must be true. A check plays the game, compares bit for bit
+where it can, and reports what it found; a failing check does not stop the others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ from rookery.games.conformance.contests import Contests
 from rookery.games.conformance.playback import Broken, Playback, PlayedTurn, compare
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import GuardedGame
-from rookery.games.loop import GameLoop
-from rookery.games.players import Player
+from rookery.games.loop import GameLoop, Turn
 from rookery.games.registry import Entry
-from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
 TURNS = 100
@@ -39,12 +37,12 @@ SEAT_WORLDS = 64
 SEAT_TURNS = 400
 ALMOST_ONE = 1 - 2.0**-32
 SEAT_LIMIT = 5.0
-"""Standard errors; equal seats exceed it about once in a million checks."""
+"""In standard errors; equal seats exceed it about once in a million checks."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     sentence: str
     result: str
@@ -53,11 +51,11 @@ class Finding:
 
 
 class Skipped(Exception):
-    """A check does not apply; the message says why."""
+    """A check does not apply; the message gives the reason."""
 
 
 def check_game(entry: Entry, settings: Any, seed: int = 0) -> Iterator[Finding]:
-    """Run every check of a game, one after the other."""
+    """Run all checks of a game, and yield their results one by one."""
     conformance = Conformance(entry, settings, seed)
     for name, method in vars(Conformance).items():
         if name.startswith("_"):
@@ -72,22 +70,20 @@ def check_game(entry: Entry, settings: Any, seed: int = 0) -> Iterator[Finding]:
 
 
 class Conformance:
-    """All checks of one game with given settings; each public method is one."""
+    """All checks of one game with its settings; each public method is a check."""
 
     def __init__(self, entry: Entry, settings: Any, seed: int = 0) -> None:
         self._entry, self._settings, self._seed = entry, settings, seed
 
     def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> GuardedGame:
         settings = self._settings.model_copy(update=changes)
-        game = self._entry.build(settings, worlds, self._seed, first_world)
-        return GuardedGame(game, self._entry.name)
+        return self._entry.build_guarded(settings, worlds, self._seed, first_world)
 
     def _playback(self, worlds: int, first_world: int = 0) -> Playback:
-        game = self._build(worlds, first_world)
-        return Playback(game, self._seed, first_world)
+        return Playback(self._build(worlds, first_world), self._seed, first_world)
 
     def keeps_its_contract(self) -> str:
-        """What the game says has the declared shape and type, turn after turn."""
+        """Everything the game returns has the declared shape and type."""
         self._playback(WORLDS).turns(0, 3 * TURNS)
         return f"{3 * TURNS} turns in {WORLDS} worlds"
 
@@ -95,41 +91,34 @@ class Conformance:
         """The same seed and actions give the same game."""
         first, second = self._playback(WORLDS), self._playback(WORLDS)
         for turn in range(2 * TURNS):
-            compare(first.turn(turn), second.turn(turn), None, "of a second run")
+            compare(first.turn(turn), second.turn(turn), None, "in a second run")
         return f"{2 * TURNS} turns, bit for bit"
 
-    def worlds_do_not_touch(self) -> str:
-        """A world among many plays like the same world alone."""
+    def keeps_worlds_apart(self) -> str:
+        """A world plays the same on its own as among others."""
         many = self._playback(WORLDS).turns(0, 2 * TURNS)
         for world in range(WORLDS):
             alone = self._playback(1, first_world=world)
             for played in many:
-                compare(played, alone.turn(played.turn), world, "when it plays alone")
+                compare(played, alone.turn(played.turn), world, "when played on its own")
         return f"{WORLDS} worlds of {2 * TURNS} turns, bit for bit"
 
-    def leaves_what_it_said(self) -> str:
-        """What the game handed out does not change afterwards."""
+    def leaves_observations_unchanged(self) -> str:
+        """Observations stay as they were returned until the turn is over."""
         playback = self._playback(WORLDS)
-        handed_out: list[tuple[PlayedTurn, tuple[int, ...], Any]] = []
         for turn in range(TURNS // 5):
-            for kept, phase, seen in handed_out:
-                now = PlayedTurn(kept.turn)
-                now.hear(playback.game, phase, seen)
-                compare(kept, now, None, "when looked at a turn later")
-            handed_out = []
-            for phase in playback.game.begin_turn():
-                seen = playback.game.observe(phase)
-                handed_out.append((PlayedTurn(turn), phase, seen))
-                handed_out[-1][0].hear(playback.game, phase, seen)
-                playback.game.act(phase, playback.actions(turn, phase, seen))
-            playback.game.end_turn()
+            played = playback.turn(turn)
+            later = PlayedTurn(turn, dict(played.arrays))
+            for phase, observations in playback.observations:
+                later.add_observations(playback.game, phase, observations)
+            compare(played, later, None, "when read again at the end of the turn")
         return f"{TURNS // 5} turns"
 
-    def goes_back_exactly(self) -> str:
-        """After restoring a snapshot, the same actions bring the same again."""
+    def restores_exactly(self) -> str:
+        """After restoring a snapshot, the same actions have the same results."""
         playback = self._playback(WORLDS)
         if not playback.game.can_snapshot:
-            raise Skipped("the game cannot be snapshot")
+            raise Skipped("the game has no snapshots")
         playback.turns(0, TURNS // 2)
         snapshot = playback.game.snapshot()
         kept = {name: array.copy() for name, array in snapshot.items()}
@@ -138,79 +127,76 @@ class Conformance:
         end = {name: array.copy() for name, array in end.items()}
         for name, array in snapshot.items():
             if array.tobytes() != kept[name].tobytes():
-                raise Broken(f"column '{name}' of the snapshot changes as play goes on")
-        _go_back(playback, kept, turns_played, end, "after going back")
-        _go_back(self._playback(WORLDS), kept, turns_played, end, "in a new game")
+                raise Broken(
+                    f"array '{name}' of the snapshot changes as the game continues"
+                )
+        _check_restored(playback, kept, turns_played, end, "after restoring")
+        _check_restored(
+            self._playback(WORLDS), kept, turns_played, end, "after restoring in a new game"
+        )
         return f"{TURNS} turns, in the same game and in a new one"
 
-    def forgets_the_last_episode(self) -> str:
-        """After a reset nothing of the old episode remains."""
+    def resets_completely(self) -> str:
+        """After a reset, nothing of the last episode remains."""
         changes = {"order": "fixed"} if hasattr(self._settings, "order") else {}
         first, *others = self._second_episodes(changes)
         for other in others:
-            for one, another in zip(first, other, strict=True):
-                compare(one, another, None, "after another first episode")
+            for left, right in zip(first, other, strict=True):
+                compare(left, right, None, "after a different first episode")
         return f"{TURNS} turns after each of {len(others) + 1} first episodes"
 
     def _second_episodes(self, changes: Mapping[str, Any]) -> Iterator[list[PlayedTurn]]:
-        """Play first episodes that differ, each time with the same one after it."""
+        """Yield the same second episode after first episodes that differ."""
         longest = 0
-        # Also those in which everybody does the same throughout: a flag that any lively
-        # episode sets shows only after a quiet one.
-        quiet = [(0, 0.0), (0, ALMOST_ONE)]
-        for history, luck in [*((i, None) for i in range(HISTORIES)), *quiet]:
+        # Also episodes in which all agents repeat one action: a flag that every random
+        # episode sets is noticed only after one that does not set it.
+        constant = [(0, 0.0), (0, ALMOST_ONE)]
+        for history, draw in [*((i, None) for i in range(HISTORIES)), *constant]:
             game = self._build(1, **changes)
-            limit = 1_000_000 if luck is None else 10 * longest + TURNS
-            turns = _play_out(game, Playback(game, history, luck=luck), limit)
+            limit = 1_000_000 if draw is None else 10 * longest + TURNS
+            turns = _play_episode(game, Playback(game, history, draw=draw), limit)
             if turns is not None:
                 longest = max(longest, turns)
                 yield Playback(game, self._seed).turns(0, TURNS)
-            elif luck is None:
+            elif draw is None:
                 raise Skipped("no episode ended within a million turns")
 
-    def treats_seats_alike(self) -> str:
-        """Equal players in all seats of a role fare the same, within noise."""
+    def treats_seats_equally(self) -> str:
+        """The same player does equally well in all seats of a role, within noise."""
         game = self._build(1)
         seats = _equal_seats(game)
         if not game.fair:
-            raise Skipped("a foreign game's own rules may favour a seat")
+            raise Skipped("the rules of a foreign game may favour a seat")
         if not seats:
-            raise Skipped("no two agents are alike")
+            raise Skipped("no two agents have the same role, observations and actions")
         if getattr(self._settings, "order", "shuffled") == "fixed":
-            raise Skipped("order is fixed, which favours the first")
+            raise Skipped("order is fixed, which favours the first agent")
         if self._is_grid:
             for contests in self._contests:
                 contests.check_winners(SEAT_LIMIT)
         for player in self._entry.players:
-            paid = self._paid(player)
+            rewards = self._rewards(player)
             for role, members in seats:
-                who = f"'{role}' played by {player}"
-                _compare_seats(paid[..., members], members, who)
+                label = f"'{role}' played by {player}"
+                _compare_seats(rewards[..., members], members, label)
         players = ", ".join(self._entry.players)
         return f"{SEAT_TURNS} turns in {SEAT_WORLDS} worlds each with {players}"
 
-    def _paid(self, player: str) -> Array:
-        """Return what all get when all are one player, (turns, worlds, agents)."""
-        game = self._build(SEAT_WORLDS)
-        table = GameLoop(game, self._seats(player, game))
-        return np.stack(
-            [turn.outcome.rewards for turn in islice(table.turns(), SEAT_TURNS)]
-        )
+    def _rewards(self, player: str) -> Array:
+        """Return the rewards if one player acts for all agents, (turns, worlds, agents)."""
+        turns = self._play(self._build(SEAT_WORLDS), player, SEAT_TURNS)
+        return np.stack([turn.outcome.rewards for turn in turns])
 
-    def _seats(self, player: str, game: Game) -> list[Player]:
-        return [
-            self._entry.players[player](
-                spec, game.settings, game.worlds, Stream(self._seed, Purpose.PLAYER, i)
-            )
-            for i, spec in enumerate(game.agents)
-        ]
+    def _play(self, game: Game, player: str, turns: int) -> Iterator[Turn]:
+        players = self._entry.seat_players(game, [player] * len(game.agents), self._seed)
+        return islice(GameLoop(game, list(players.values())).turns(), turns)
 
     @property
     def _is_grid(self) -> bool:
         return isinstance(self._build(1).game, GridEngine)
 
     def gives_each_thing_once(self) -> str:
-        """What only one agent can have goes to exactly one."""
+        """A thing that two agents go for is given to only one of them."""
         if not self._is_grid:
             raise Skipped("only grid games have things to take")
         for contests in self._contests:
@@ -222,27 +208,28 @@ class Conformance:
 
     @cached_property
     def _contests(self) -> list[Contests]:
-        """The contests of each kind of player, with many agents to make them likely."""
+        """The contests among many agents, which makes them likely, for every player."""
         played = []
         for player in self._entry.players:
-            engine = self._crowded()
-            played.append(Contests(engine, self._seats(player, engine)))
-            played[-1].play(TURNS)
+            contests = Contests(self._build_crowded())
+            for _ in self._play(GuardedGame(contests, self._entry.name), player, TURNS):
+                pass
+            played.append(contests)
         return played
 
-    def _crowded(self) -> Any:
-        """Return the bare engine, as full of agents as there is room, up to a limit."""
-        own, model = self._settings.agents, type(self._settings)
-        for agents in range(max(CROWD, own), own, -1):
+    def _build_crowded(self) -> Any:
+        """Return the bare engine, with as many agents as fit, up to a limit."""
+        fewest, model = self._settings.agents, type(self._settings)
+        for agents in range(max(CROWD, fewest), fewest, -1):
             changes = {"acting": "simultaneous", "agents": agents}
-            with suppress(ConfigError, ValidationError):  # no room, or never so many
+            with suppress(ConfigError, ValidationError):  # no room, or not allowed
                 settings = model.model_validate(self._settings.model_dump() | changes)
                 return self._entry.build(settings, CONTEST_WORLDS, self._seed)
         settings = self._settings.model_copy(update={"acting": "simultaneous"})
         return self._entry.build(settings, CONTEST_WORLDS, self._seed)
 
 
-def _go_back(
+def _check_restored(
     playback: Playback,
     snapshot: Mapping[str, Array],
     turns_played: list[PlayedTurn],
@@ -254,44 +241,47 @@ def _go_back(
         compare(played, playback.turn(played.turn), None, when)
     for name, array in playback.game.snapshot().items():
         if array.tobytes() != end[name].tobytes():
-            raise Broken(f"column '{name}' of the snapshot differs {when}")
+            raise Broken(f"array '{name}' of the snapshot differed {when}")
 
 
-def _play_out(game: Game, playback: Playback, limit: int) -> int | None:
-    """Play until the only world has closed its first episode; return its length."""
+def _play_episode(game: Game, playback: Playback, limit: int) -> int | None:
+    """Play until the only world has closed its first episode; return its length.
+
+    Return None if it has not ended after `limit` turns.
+    """
     live = np.ones(len(game.agents), bool)
     for turn in range(limit):
         closing = not live.any()
-        said = playback.turn(turn).said
+        arrays = playback.turn(turn).arrays
         if closing:
             return turn
-        live &= ~(said["terminated"] | said["truncated"])[0]
+        live &= ~(arrays["terminated"] | arrays["truncated"])[0]
     return None
 
 
 def _equal_seats(game: Game) -> list[tuple[str, list[int]]]:
-    """Return the agents of each role that has several, all of the same spec."""
+    """Return the roles with several agents of the same spec, and these agents."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for i, spec in enumerate(game.agents):
         alike[spec.role, tuple(spec.parts.items()), spec.actions].append(i)
     return [(key[0], members) for key, members in alike.items() if len(members) > 1]
 
 
-def _compare_seats(paid: Array, members: list[int], who: str) -> None:
-    """Raise `Broken` if one seat fares better or worse than the mean of all.
+def _compare_seats(rewards: Array, members: list[int], label: str) -> None:
+    """Raise `Broken` if a seat does better or worse than the mean of all seats.
 
-    Worlds differ by their chance and turns by the order of acting, which is one for all
-    worlds; the noise is that of both.
+    Worlds differ in their random numbers, and turns in the order of acting, which all
+    worlds share. The standard error includes both.
     """
-    apart = paid.astype(np.float64)
-    apart -= apart.mean(axis=2, keepdims=True)
-    mean = apart.sum(axis=0).mean(axis=0)
-    by_world = apart.sum(axis=0).var(axis=0, ddof=1) / apart.shape[1]
-    by_turn = apart.mean(axis=1).var(axis=0, ddof=1) * len(apart)
+    gaps = rewards.astype(np.float64)
+    gaps -= gaps.mean(axis=2, keepdims=True)
+    mean = gaps.sum(axis=0).mean(axis=0)
+    by_world = gaps.sum(axis=0).var(axis=0, ddof=1) / gaps.shape[1]
+    by_turn = gaps.mean(axis=1).var(axis=0, ddof=1) * len(gaps)
     error = np.abs(mean) / np.maximum(np.sqrt(by_world + by_turn), 1e-6)
     worst = int(error.argmax())
     if error[worst] > SEAT_LIMIT:
         raise Broken(
-            f"seat {members[worst]} of {who} gets {mean[worst]:+.3g} against the mean of "
-            f"all seats, {error[worst]:.0f} standard errors"
+            f"seat {members[worst]} of {label} gets {mean[worst]:+.3g} relative to the "
+            f"mean of all seats, {error[worst]:.0f} standard errors"
         )

@@ -1,4 +1,4 @@
-"""Playing a game for its checks: random legal actions, every word of the game kept."""
+"""Playing a game with random legal actions, and keeping copies of all it returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rookery.games.base import Game, Observations, Outcome
-from rookery.games.players import pick
+from rookery.games.loop import play_turn
+from rookery.games.players import random_actions
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
@@ -18,87 +19,96 @@ class Broken(Exception):
 
 @dataclass
 class PlayedTurn:
-    """Everything a game said in one turn, as named arrays with the world axis first."""
+    """Copies of all arrays a game returned in one turn, by name, world axis first."""
 
     turn: int
-    said: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
 
-    def hear(self, game: Game, agents: tuple[int, ...], seen: Observations) -> None:
-        """Keep copies of an observation."""
-        for place, i in enumerate(agents):
-            who = f"agent '{game.agents[i].id}'"
-            for name, part in seen.parts[place].items():
-                self.said[f"part '{name}' of {who}"] = part.copy()
-            self.said[f"active of {who}"] = seen.active[place].copy()
-            legal = seen.legal[place]
+    def add_observations(
+        self, game: Game, phase: tuple[int, ...], observations: Observations
+    ) -> None:
+        """Copy the observations of a phase."""
+        for i, parts, active, legal in zip(
+            phase, observations.parts, observations.active, observations.legal, strict=True
+        ):
+            agent = f"agent '{game.agents[i].id}'"
+            for name, part in parts.items():
+                self.arrays[f"part '{name}' of {agent}"] = part.copy()
+            self.arrays[f"active of {agent}"] = active.copy()
             if legal is not None:
-                self.said[f"legal actions of {who}"] = legal.copy()
+                self.arrays[f"legal actions of {agent}"] = legal.copy()
 
-    def close(self, outcome: Outcome) -> None:
-        """Keep copies of an outcome."""
-        named = {"rewards": outcome.rewards, "terminated": outcome.terminated}
-        named["truncated"] = outcome.truncated
-        named |= {f"count '{name}'": count for name, count in outcome.counts.items()}
+    def add_outcome(self, outcome: Outcome) -> None:
+        """Copy an outcome."""
+        arrays = {"rewards": outcome.rewards, "terminated": outcome.terminated}
+        arrays["truncated"] = outcome.truncated
+        arrays |= {f"count '{name}'": count for name, count in outcome.counts.items()}
         if outcome.scores is not None:
-            named["scores"] = outcome.scores
-        self.said |= {name: array.copy() for name, array in named.items()}
+            arrays["scores"] = outcome.scores
+        self.arrays |= {name: array.copy() for name, array in arrays.items()}
 
 
 class Playback:
-    """Plays a game with random legal actions that depend on place alone."""
+    """Plays a game with random legal actions, keyed by seed, world and turn."""
 
     def __init__(
-        self, game: Game, seed: int, first_world: int = 0, luck: float | None = None
+        self, game: Game, seed: int, first_world: int = 0, draw: float | None = None
     ) -> None:
         self.game = game
-        self._luck = luck
-        """In place of every draw: 0 is always the first legal action."""
+        self.observations: list[tuple[tuple[int, ...], Observations]] = []
+        """The observations of the last turn themselves, by phase."""
+        self._draw = draw
+        """Used instead of every random number: 0 always takes the first legal action."""
         self._numbers = np.arange(first_world, first_world + game.worlds)
         self._stream = Stream(seed, Purpose.PLAYER)
 
     def turn(self, number: int) -> PlayedTurn:
         """Play one turn; its number decides the actions."""
         played = PlayedTurn(number)
-        for phase in self.game.begin_turn():
-            seen = self.game.observe(phase)
-            played.hear(self.game, phase, seen)
-            self.game.act(phase, self.actions(number, phase, seen))
-        played.close(self.game.end_turn())
+        self.observations = []
+
+        def choose(phase: tuple[int, ...], observations: Observations) -> Array:
+            self.observations.append((phase, observations))
+            played.add_observations(self.game, phase, observations)
+            return self.actions(number, phase, observations)
+
+        played.add_outcome(play_turn(self.game, choose))
         return played
 
     def turns(self, first: int, last: int) -> list[PlayedTurn]:
         """Play the turns numbered from `first` up to, not including, `last`."""
         return [self.turn(number) for number in range(first, last)]
 
-    def actions(self, turn: int, phase: tuple[int, ...], seen: Observations) -> Array:
-        """Return random legal actions, (worlds, agents of the phase)."""
-        agents = len(self.game.agents)
-        draws = self._stream.uniform((self._numbers, turn), 0, agents)
-        if self._luck is not None:
-            draws[...] = self._luck
-        return np.stack(
-            [
-                _pick(self.game.agents[i].num_actions, seen.legal[place], draws[:, i])
-                for place, i in enumerate(phase)
-            ],
-            axis=1,
-        )
+    def actions(
+        self, turn: int, phase: tuple[int, ...], observations: Observations
+    ) -> Array:
+        """Return random legal actions, (worlds, len(phase))."""
+        agents = self.game.agents
+        draws = self._stream.uniform((self._numbers, turn), 0, len(agents))
+        if self._draw is not None:
+            draws[...] = self._draw
+        columns = [
+            random_actions(agents[i].num_actions, legal, draws[:, i])
+            for i, legal in zip(phase, observations.legal, strict=True)
+        ]
+        return np.stack(columns, axis=1)
 
 
-def _pick(num_actions: int, legal: Array | None, draws: Array) -> Array:
-    if legal is None:
-        return (draws * num_actions).astype(np.int64)
-    return pick(legal, draws)
+def compare(left: PlayedTurn, right: PlayedTurn, world: int | None, when: str) -> None:
+    """Raise `Broken` where two turns differ.
 
-
-def compare(one: PlayedTurn, other: PlayedTurn, world: int | None, when: str) -> None:
-    """Raise `Broken` where two moments differ; `world` picks that of `one`."""
-    for name in sorted(one.said.keys() ^ other.said.keys()):
-        raise Broken(f"{name} is not always there in turn {one.turn} {when}")
-    for name, array in one.said.items():
+    Args:
+        left: a turn of all worlds.
+        right: the same turn of all worlds, or of a single one.
+        world: the world of `left` that `right` consists of; None if it has them all.
+        when: what is different about `right`, for the message.
+    """
+    for name in sorted(left.arrays.keys() ^ right.arrays.keys()):
+        raise Broken(f"{name} is missing from one of two games in turn {left.turn} {when}")
+    for name, array in left.arrays.items():
         mine = array if world is None else array[world : world + 1]
-        theirs = other.said[name]
+        theirs = right.arrays[name]
         if mine.tobytes() != theirs.tobytes():
             differs = mine.reshape(len(mine), -1) != theirs.reshape(len(theirs), -1)
-            found = int(differs.any(axis=1).argmax()) if world is None else world
-            raise Broken(f"{name} of world {found} differs in turn {one.turn} {when}")
+            number = int(differs.any(axis=1).argmax()) if world is None else world
+            raise Broken(f"{name} in world {number} differed in turn {left.turn} {when}")

@@ -1,4 +1,4 @@
-"""Gymnasium games behind the contract: one agent, copies of it, and games of lists."""
+"""Gymnasium games behind the contract: one agent, copies, and tuple spaces."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SEED = 5
 
 def make(path: str, worlds: int = 2, first_world: int = 0, **settings: Any) -> GuardedGame:
     kind = open_game(path)
-    made = kind(kind.Settings(**settings), worlds, SEED, first_world)
-    return GuardedGame(made, f"gymnasium:{path}")
+    game = kind(kind.Settings(**settings), worlds, SEED, first_world)
+    return GuardedGame(game, f"gymnasium:{path}")
 
 
 def play(game: GuardedGame, actions: Any = None, turns: int = 30) -> list[PlayedTurn]:
@@ -38,9 +38,9 @@ def play(game: GuardedGame, actions: Any = None, turns: int = 30) -> list[Played
     for turn in range(turns):
         played = PlayedTurn(turn)
         (phase,) = game.begin_turn()
-        played.hear(game, phase, game.observe(phase))
+        played.add_observations(game, phase, game.observe(phase))
         game.act(phase, np.tile(actions, (game.worlds, 1)))
-        played.close(game.end_turn())
+        played.add_outcome(game.end_turn())
         turns_played.append(played)
     return turns_played
 
@@ -55,8 +55,8 @@ CONFORMING = {
     "copies": ("CartPole-v1", {"copies": 3}),
     "foraging": (FORAGING, {}),
     "foraging for all": (FORAGING, {"reward": "sum"}),
-    "lists": (RELAY, {"length": 5}),
-    "lists that end one by one": (RELAY, {"ends": "each"}),
+    "tuples": (RELAY, {"length": 5}),
+    "tuples that end one by one": (RELAY, {"ends": "each"}),
     "an image": (LIGHTS, {"copies": 2}),
     "a tuple of numbers": ("Blackjack-v1", {}),
 }
@@ -70,15 +70,13 @@ def test_a_gymnasium_game_conforms(case: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(checks, "HISTORIES", 3)
     entry = find(f"gymnasium:{path}")
 
-    found = list(checks.check_game(entry, entry.settings(**settings)))
+    findings = list(checks.check_game(entry, entry.settings(**settings)))
 
-    assert [
-        f"{one.sentence}: {one.detail}" for one in found if one.result == "failed"
-    ] == []
-    assert sum(one.result == "passed" for one in found) >= 6
+    assert [f"{f.sentence}: {f.detail}" for f in findings if f.result == "failed"] == []
+    assert sum(finding.result == "passed" for finding in findings) >= 6
 
 
-class TestLists:
+class TestTuples:
     def test_each_agent_has_its_own_number_spaces_and_role(self) -> None:
         game = make(RELAY)
 
@@ -87,35 +85,35 @@ class TestLists:
         assert {spec.role for spec in game.agents} == {"agent"}
         assert str(game.agents[0].parts["vector"]) == "(2,) float32"
 
-    def test_each_agent_sees_and_gets_its_own(self) -> None:
+    def test_each_agent_gets_its_own_observation_and_reward(self) -> None:
         played, after = play(make(RELAY), [1, 0, 3], turns=2)
 
-        assert played.said["rewards"].tolist() == [[1, 0, 3]] * 2
-        assert after.said["part 'vector' of agent '2'"][:, 0].tolist() == [3, 3]
+        assert played.arrays["rewards"].tolist() == [[1, 0, 3]] * 2
+        assert after.arrays["part 'vector' of agent '2'"][:, 0].tolist() == [3, 3]
 
-    def test_one_flag_ends_the_episode_for_everybody(self) -> None:
+    def test_a_single_flag_ends_the_episode_for_all_agents(self) -> None:
         turns_played = play(make(RELAY, length=4), [0, 0, 0], turns=6)
 
-        ends = [played.said["terminated"].tolist() for played in turns_played]
+        ends = [played.arrays["terminated"].tolist() for played in turns_played]
         assert (
             ends == [[[False] * 3] * 2] * 3 + [[[True] * 3] * 2] + [[[False] * 3] * 2] * 2
         )
 
-    def test_agents_may_end_one_by_one(self) -> None:
+    def test_agents_can_end_one_by_one(self) -> None:
         turns_played = play(make(RELAY, ends="each"), [1, 1, 1], turns=10)
 
-        ended = np.array([played.said["terminated"][0] for played in turns_played])
-        rewards = np.array([played.said["rewards"][0] for played in turns_played])
+        ended = np.array([played.arrays["terminated"][0] for played in turns_played])
+        rewards = np.array([played.arrays["rewards"][0] for played in turns_played])
         assert ended.argmax(axis=0).tolist() == [8, 6, 4]
         assert ended.sum(axis=0).tolist() == [1, 1, 1]
         assert rewards.sum(axis=0).tolist() == [9, 7, 5]
 
-    def test_one_reward_is_everybodys(self) -> None:
+    def test_a_single_reward_goes_to_all_agents(self) -> None:
         (played,) = play(make(RELAY, team=True), [0, 0, 0], turns=1)
 
-        assert (played.said["rewards"] == 1.5).all()
+        assert (played.arrays["rewards"] == 1.5).all()
 
-    def test_foraging_is_what_the_game_itself_says(self) -> None:
+    def test_foraging_returns_what_the_bare_game_returns(self) -> None:
         turns_played = Playback(make(FORAGING, worlds=1), SEED).turns(0, 40)
         bare = gymnasium.make(FORAGING.partition("/")[2], disable_env_checker=True)
         game = make(FORAGING, worlds=1).game
@@ -126,72 +124,74 @@ class TestLists:
         playback = Playback(make(FORAGING, worlds=1), SEED)
         for played in turns_played:
             for i in range(2):
-                part = played.said[f"part 'vector' of agent '{i}'"][0]
+                part = played.arrays[f"part 'vector' of agent '{i}'"][0]
                 np.testing.assert_array_equal(part, seen[i])
             (phase,) = playback.game.begin_turn()
-            heard = playback.game.observe(phase)
-            actions = playback.actions(played.turn, phase, heard)
+            observations = playback.game.observe(phase)
+            actions = playback.actions(played.turn, phase, observations)
             playback.game.act(phase, actions)
             playback.game.end_turn()
             seen, rewards, over, _, _ = bare.step(actions[0].tolist())
-            assert played.said["rewards"][0].tolist() == np.float32(rewards).tolist()
-            assert played.said["terminated"][0].tolist() == [over] * 2
+            assert played.arrays["rewards"][0].tolist() == np.float32(rewards).tolist()
+            assert played.arrays["terminated"][0].tolist() == [over] * 2
 
 
 class TestRewards:
-    def test_with_sum_everybody_is_trained_on_all_rewards_and_scores_are_its_own(
+    def test_with_sum_agents_are_trained_on_all_rewards_and_scores_are_their_own(
         self,
     ) -> None:
         (played,) = play(make(RELAY, reward="sum"), [1, 2, 3], turns=1)
 
-        assert played.said["rewards"].tolist() == [[6, 6, 6]] * 2
-        assert played.said["scores"].tolist() == [[1, 2, 3]] * 2
+        assert played.arrays["rewards"].tolist() == [[6, 6, 6]] * 2
+        assert played.arrays["scores"].tolist() == [[1, 2, 3]] * 2
 
-    def test_who_has_ended_gets_nothing_of_the_sum(self) -> None:
+    def test_an_agent_that_has_ended_gets_nothing_of_the_sum(self) -> None:
         turns_played = play(make(RELAY, reward="sum", ends="each"), [1, 1, 1], turns=9)
 
-        rewards = np.array([played.said["rewards"][0] for played in turns_played])
+        rewards = np.array([played.arrays["rewards"][0] for played in turns_played])
         assert rewards[4].tolist() == [3, 3, 3]
         assert rewards[5].tolist() == [2, 2, 0]
         assert rewards[8].tolist() == [1, 0, 0]
 
-    def test_with_own_nothing_is_reported_but_the_reward(self) -> None:
+    def test_with_own_there_are_no_scores(self) -> None:
         (played,) = play(make(RELAY), [1, 2, 3], turns=1)
 
-        assert "scores" not in played.said
+        assert "scores" not in played.arrays
 
-    def test_pettingzoo_games_have_it_too(self) -> None:
+    def test_pettingzoo_games_can_sum_rewards_too(self) -> None:
         entry = find("pettingzoo:mpe2.simple_spread_v3")
-        game = GuardedGame(entry.build(entry.settings(reward="sum"), 2, SEED), entry.name)
+        game = entry.build_guarded(entry.settings(reward="sum"), 2, SEED)
 
         (played,) = play(game, [0, 1, 2], turns=1)
 
-        own = played.said["scores"]
-        assert (played.said["rewards"] == own.sum(axis=1, keepdims=True)).all()
+        own = played.arrays["scores"]
+        assert (played.arrays["rewards"] == own.sum(axis=1, keepdims=True)).all()
 
 
 class TestCopies:
-    def test_each_copy_has_an_agent_called_by_its_number(self) -> None:
+    def test_each_copy_has_an_agent_named_by_its_number(self) -> None:
         game = make("CartPole-v1", copies=4)
 
         assert [spec.id for spec in game.agents] == ["0", "1", "2", "3"]
 
-    def test_copies_start_apart_from_each_other(self) -> None:
+    def test_copies_start_differently(self) -> None:
         (played,) = play(make("CartPole-v1", copies=3, worlds=1), [0, 0, 0], turns=1)
 
-        starts = {part.tobytes() for name, part in played.said.items() if "vector" in name}
+        starts = {
+            part.tobytes() for name, part in played.arrays.items() if "vector" in name
+        }
         assert len(starts) == 3
 
     @pytest.mark.shows("A2")
-    def test_what_a_copy_shows_does_not_depend_on_what_others_do(self) -> None:
-        ways = [self.lives(others) for others in (0, 1)]
+    def test_a_copy_does_not_depend_on_the_actions_in_other_copies(self) -> None:
+        ways = [self.episodes(others) for others in (0, 1)]
 
-        for one, other in zip(*ways, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for left, right in zip(*ways, strict=True):
+            np.testing.assert_array_equal(left, right)
 
     @staticmethod
-    def lives(others: int) -> list[Array]:
-        """Return what agent 1 saw, episode by episode; the others do the same always."""
+    def episodes(others: int) -> list[Array]:
+        """Return the observations of agent 1 by episode; the others repeat one action."""
         game = make("CartPole-v1", copies=3, worlds=1)
         episodes: list[list[Array]] = [[]]
         while len(episodes) < 5:
@@ -207,15 +207,15 @@ class TestCopies:
             game.end_turn()
         return [np.array(episode) for episode in episodes[:4]]
 
-    def test_who_has_ended_waits_for_the_others(self) -> None:
+    def test_an_agent_that_has_ended_waits_for_the_others(self) -> None:
         game = make("CartPole-v1", copies=2, worlds=1)
 
         turns_played = play(game, [0, 0], turns=40)
 
-        ends = np.array([played.said["terminated"][0] for played in turns_played])
+        ends = np.array([played.arrays["terminated"][0] for played in turns_played])
         active = np.array(
             [
-                [played.said[f"active of agent '{i}'"][0] for i in (0, 1)]
+                [played.arrays[f"active of agent '{i}'"][0] for i in (0, 1)]
                 for played in turns_played
             ]
         )
@@ -225,13 +225,13 @@ class TestCopies:
             assert ends[episode].sum(axis=0).tolist() == [1, 1]
             assert (active[episode].sum(axis=0) == ends[episode].argmax(axis=0) + 1).all()
 
-    def test_copies_of_a_game_for_several_are_refused(self) -> None:
-        with pytest.raises(GameError, match="is a game of several agents: copies are"):
+    def test_copies_of_a_game_with_several_agents_are_refused(self) -> None:
+        with pytest.raises(GameError, match="has several agents: leave copies at 1"):
             make(RELAY, copies=2)
 
 
 class TestSettings:
-    def test_what_the_game_is_registered_with_are_the_defaults(self) -> None:
+    def test_registered_arguments_are_the_defaults(self) -> None:
         fields = open_game(FORAGING).Settings.model_fields
 
         assert (fields["players"].default, fields["field_size"].default) == (2, (8, 8))
@@ -244,13 +244,13 @@ class TestSettings:
     def test_an_episode_can_be_limited(self) -> None:
         turns_played = play(make("CartPole-v1", max_episode_steps=5), [0], turns=5)
 
-        assert turns_played[4].said["truncated"].all()
-        assert not turns_played[4].said["terminated"].any()
+        assert turns_played[4].arrays["truncated"].all()
+        assert not turns_played[4].arrays["terminated"].any()
 
-    def test_a_limit_of_the_games_own_is_the_games(self) -> None:
+    def test_the_games_own_limit_is_used_if_it_has_one(self) -> None:
         turns_played = play(make(FORAGING, max_episode_steps=3), [0, 0], turns=3)
 
-        assert turns_played[2].said["terminated"].all()
+        assert turns_played[2].arrays["terminated"].all()
 
     def test_a_wrong_key_is_refused(self) -> None:
         with pytest.raises(ValidationError):
@@ -266,27 +266,27 @@ class TestPaths:
         assert make(path).agents
 
     @pytest.mark.parametrize(
-        ("path", "words"),
+        ("path", "message"),
         [
             (
                 "CartPole-v7",
-                "'CartPole-v7' names no Gymnasium game: did you mean 'CartPole",
+                "'CartPole-v7' is not a Gymnasium game: did you mean 'CartPole",
             ),
             ("CartPole", "did you mean 'CartPole-v1'?"),
             ("nowhere/Some-v0", "There is no module 'nowhere': pip install nowhere"),
             ("lbforaging/Foraging-8x8-v3", "did you mean 'Foraging-"),
-            (f"{GYM}:Rely", "names no Gymnasium game"),
+            (f"{GYM}:Rely", "is not a Gymnasium game"),
             ("./nowhere.py:Some", "There is no file 'nowhere.py'"),
-            ("./nowhere.py", "names no Gymnasium game"),
-            ("", "'' names no Gymnasium game"),
-            ("LunarLander-v3", "install what the game needs."),
+            ("./nowhere.py", "is not a Gymnasium game"),
+            ("", "'' is not a Gymnasium game"),
+            ("LunarLander-v3", "install the packages it needs."),
         ],
     )
-    def test_a_path_that_names_no_game_is_refused(self, path: str, words: str) -> None:
+    def test_a_path_that_is_not_a_game_is_refused(self, path: str, message: str) -> None:
         with pytest.raises(ConfigError) as caught:
             open_game(path)
 
-        assert words in str(caught.value)
+        assert message in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
@@ -303,45 +303,45 @@ class TestFaults:
         )
 
     @pytest.mark.parametrize(
-        ("fault", "words"),
+        ("fault", "message"),
         [
-            ("unequal", "2 agents act and 3 see: give both spaces one entry per agent."),
-            ("no info", "world 3: reset() gave no pair: return observation, info."),
+            ("unequal", "has 2 action spaces and 3 observation spaces: give both one"),
+            ("no info", "world 3: reset() returned no pair: return observation, info."),
             ("raises", "raised in step() in world 3: RuntimeError: oh (gym.py, line"),
-            ("four values", "world 3: step() gave no five values: return observation,"),
+            ("four values", "world 3: step() did not return five values: return obs"),
             ("shape", "in world 3 is (3,) float32, but its space says (2,) float32: make"),
-            ("not a number", "showed agent '0' nan in part 'vector' of world 0: every"),
-            ("double not a number", "showed agent '0' nan in part 'vector' of world 0:"),
+            ("not a number", "gave agent '0' nan in part 'vector' of world 0: all numbers"),
+            ("double not a number", "gave agent '0' nan in part 'vector' of world 0:"),
             ("double too large", "in world 3 holds -1e+300, which is infinite in float32:"),
-            ("large reward", "gave rewards of 1e+39 to agent '0' in world 0: every number"),
-            ("endless reward", "gave rewards of inf to agent '0' in world 0: every number"),
+            ("large reward", "gave agent '0' in world 0 a reward of 1e+39: all numbers"),
+            ("endless reward", "gave agent '0' in world 0 a reward of inf: all numbers"),
             ("text reward", "world 3: the reward of agent '0' is 'lots': return a number."),
-            ("two rewards", "the game gave 2 rewards for 3 agents: give a list or a tuple"),
-            ("no list", "the game gave a int for observations for 3 agents: give"),
+            ("two rewards", "the game returned 2 rewards for 3 agents: return a list or"),
+            ("no list", "the game returned observations as a int for 3 agents: return"),
         ],
     )
-    def test_a_fault_is_one_line_with_what_where_and_what_to_do(
-        self, fault: str, words: str
+    def test_a_fault_is_one_line_with_fault_world_and_remedy(
+        self, fault: str, message: str
     ) -> None:
         with pytest.raises(GameError) as caught:
             play_faulty(fault)
 
-        assert words in str(caught.value)
+        assert message in str(caught.value)
         assert FAULTY in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_game_without_fault_plays_on(self) -> None:
+    def test_a_game_without_a_fault_plays(self) -> None:
         play(make(FAULTY), [0], turns=12)
 
 
 class TestImages:
-    def test_an_image_is_a_part_with_colours_first_that_networks_scale_down(self) -> None:
+    def test_an_image_is_a_part_with_colours_first_that_networks_scale(self) -> None:
         (spec,) = make(LIGHTS).agents
 
         assert str(spec.parts["view"]) == "(3, 8, 8) uint8"
         assert spec.parts["view"].scale == 1 / 255
 
-    def test_an_image_is_stored_as_the_game_shows_it(self) -> None:
+    def test_an_image_is_stored_unchanged(self) -> None:
         game = make(LIGHTS, worlds=1)
         play(game, [0], turns=1)
         game.begin_turn()
@@ -351,7 +351,7 @@ class TestImages:
         np.testing.assert_array_equal(stored.transpose(1, 2, 0), game.render(0))
 
     @pytest.mark.parametrize(("shrink", "left"), [(2, 5), (4, 2), (99, 1)])
-    def test_a_picture_can_be_made_smaller(self, shrink: int, left: int) -> None:
+    def test_an_image_can_be_downscaled(self, shrink: int, left: int) -> None:
         game = make(LIGHTS, worlds=1, size=11, shrink=min(shrink, 64))
         game.begin_turn()
 
@@ -364,14 +364,14 @@ class TestImages:
             mean = square.sum(axis=(0, 1)) // side**2
             np.testing.assert_array_equal(stored[:, row, column], mean)
 
-    def test_a_picture_of_copies_shows_them_side_by_side(self) -> None:
+    def test_copies_are_drawn_side_by_side(self) -> None:
         game = make(LIGHTS, copies=3)
         play(game, [0, 1, 2], turns=2)
 
         assert game.render(1).shape == (8, 24, 3)
 
     @pytest.mark.parametrize("maker", ["lights", "AnyLights"])
-    def test_what_takes_a_render_mode_in_its_own_way_can_be_drawn(self, maker: str) -> None:
+    def test_a_game_can_be_drawn_however_it_takes_its_render_mode(self, maker: str) -> None:
         game = make(f"{GYM}:{maker}", worlds=1)
 
         assert game.render(0).shape == (8, 8, 3)

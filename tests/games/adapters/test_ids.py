@@ -1,4 +1,4 @@
-"""Agents may be called anything: also like another agent's arrays, or very long."""
+"""Agents can have any id, also that of another agent's array, or a very long one."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def train(path: Path, **settings: Any) -> Run:
 
 
 @pytest.mark.parametrize("more", [{}, SCRIPTED], ids=["both learn", "one is scripted"])
-def test_an_agent_may_be_called_like_another_and_a_slash(
+def test_an_agents_id_can_be_that_of_another_with_a_slash(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     run = train(tmp_path / "run", **more)
 
-    found = run.players()
-    alone = train(tmp_path / "alone", **more, **{"game.names": "a,x"}).players()
+    players = run.players()
+    others = train(tmp_path / "alone", **more, **{"game.names": "a,x"}).players()
 
-    assert list(found) == (["a/b"] if more else ["a", "a/b"])
-    for name, like in (("a/b", "x"), ("a", "a"))[: len(found)]:
-        assert found[name].named.keys() == alone[like].named.keys()
-        for key, array in found[name].named.items():
-            assert np.array_equal(array, alone[like].named[key])
+    assert list(players) == (["a/b"] if more else ["a", "a/b"])
+    for name, like in (("a/b", "x"), ("a", "a"))[: len(players)]:
+        assert players[name].named.keys() == others[like].named.keys()
+        for key, array in players[name].named.items():
+            assert np.array_equal(array, others[like].named[key])
     assert list(run.digest()["agents"]) == ["a", "a/b"]
 
 
 @pytest.mark.parametrize("weights_only", [True, False], ids=["weights", "whole"])
 @pytest.mark.parametrize("agent", ["a", "a/b"])
-def test_agents_called_alike_can_be_exported_and_trained_on(
+def test_agents_with_similar_ids_can_be_exported_and_trained_further(
     tmp_path: Path, agent: str, weights_only: bool
 ) -> None:
     run, file = train(tmp_path / "run"), tmp_path / "agent.safetensors"
@@ -77,7 +77,7 @@ def _session(path: Path, **settings: Any) -> Session:
 
 
 @pytest.mark.parametrize("length", [125, 140, 5000])
-def test_a_long_name_is_no_matter_with_memory_on_disk(tmp_path: Path, length: int) -> None:
+def test_a_long_id_works_with_memory_on_disk(tmp_path: Path, length: int) -> None:
     names = f"{'x' * length},{'x' * (length - 1)}y"
     settings: dict[str, Any] = {"game.names": names, "storage": "disk"}
 
@@ -85,7 +85,7 @@ def test_a_long_name_is_no_matter_with_memory_on_disk(tmp_path: Path, length: in
 
     files = [path.name for path in (tmp_path / "run" / "memory").iterdir()]
     plain = f"rows-{(b'x' * length).hex()}" in files
-    assert plain is (length == 125)  # what fits is called as it always was
+    assert plain is (length == 125)  # short ids keep their file names
     assert len([name for name in files if name.startswith(("rows-", "state-"))]) == 4
     session.run(lambda one: None)
     in_memory = train(tmp_path / "other", **{"game.names": names})

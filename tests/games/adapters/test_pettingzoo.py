@@ -1,4 +1,4 @@
-"""PettingZoo games behind the contract: real ones, small ones, and ones that are wrong."""
+"""PettingZoo games behind the contract: published, small and faulty ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ EVERY_GAME = pytest.mark.parametrize("name", PLAYED)
 
 @dataclass
 class Turn:
-    """Copies of everything a game said in one turn."""
+    """Copies of everything a game returned in one turn."""
 
     parts: list[dict[str, Array]]
     active: Array  # (agents, worlds)
@@ -136,9 +136,9 @@ def played(name: str) -> Log:
 
 
 def assert_same(left: list[Array], right: list[Array]) -> None:
-    for one, other in zip(left, right, strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
 
 
 class TestEveryGame:
@@ -160,7 +160,7 @@ class TestEveryGame:
             assert turn.rewards.dtype == np.float32
 
     @EVERY_GAME
-    def test_everyone_ends_once_in_an_episode_and_then_comes_a_closing_turn(
+    def test_every_agent_ends_once_in_an_episode_before_the_closing_turn(
         self, name: str
     ) -> None:
         log = played(name)
@@ -183,14 +183,14 @@ class TestEveryGame:
         assert episodes >= WORLDS
 
     @EVERY_GAME
-    def test_rows_are_what_the_game_itself_says(self, name: str) -> None:
+    def test_rows_are_what_the_bare_game_returns(self, name: str) -> None:
         log = played(name)
 
         for w in range(WORLDS):
             Witness(log.game, w).follow(log.turns)
 
     @EVERY_GAME
-    def test_a_world_of_three_equals_the_same_world_alone(self, name: str) -> None:
+    def test_a_world_of_three_equals_the_same_world_on_its_own(self, name: str) -> None:
         log = played(name)
         alone = make(name, worlds=1, first_world=2)
 
@@ -199,7 +199,7 @@ class TestEveryGame:
             assert_same(turn.of_world(2), again.of_world(0))
 
     @EVERY_GAME
-    def test_a_restored_game_goes_on_with_the_same_bits(self, name: str) -> None:
+    def test_a_restored_game_continues_with_the_same_bits(self, name: str) -> None:
         log = played(name)
         game = make(name)
 
@@ -225,7 +225,7 @@ class TestEveryGame:
         assert_same(log.turns[first].of_world(0), again.of_world(0))
 
     @EVERY_GAME
-    def test_what_was_observed_stays_whole_until_the_next_turn(self, name: str) -> None:
+    def test_observations_do_not_change_until_the_next_turn(self, name: str) -> None:
         game = make(name)
         (phase,) = game.begin_turn()
         seen = game.observe(phase)
@@ -277,8 +277,8 @@ class Witness:
         for i, spec in enumerate(self.game.agents):
             shows = spec.id in self.copy.agents or spec.id in self.closing
             for key, rows in turn.parts[i].items():
-                wanted = self.expected(spec, key) if shows else 0
-                np.testing.assert_array_equal(rows[self.w], wanted)
+                expected_row = self.expected(spec, key) if shows else 0
+                np.testing.assert_array_equal(rows[self.w], expected_row)
             is_turn = self.game.turn_based and self.copy.agents
             movers = [self.copy.aec_env.agent_selection] if is_turn else self.copy.agents
             assert turn.active[i, self.w] == (spec.id in movers)
@@ -301,12 +301,12 @@ class Witness:
         return np.asarray(seen).astype(spec.parts[key].dtype)
 
     def step(self, turn: Turn) -> None:
-        chosen = {
+        joint = {
             spec.id: int(turn.actions[self.w, i] + self.copy.action_space(spec.id).start)
             for i, spec in enumerate(self.game.agents)
             if turn.active[i, self.w]
         }
-        self.seen, rewards, terminated, truncated, _ = self.copy.step(chosen)
+        self.seen, rewards, terminated, truncated, _ = self.copy.step(joint)
         self.closing = set()
         for i, spec in enumerate(self.game.agents):
             ends = [terminated.get(spec.id, False), truncated.get(spec.id, False)]
@@ -316,11 +316,11 @@ class Witness:
                 self.closing.add(spec.id)
                 self.ended.add(spec.id)
             elif not self.copy.agents and spec.id not in self.ended:
-                ends = [False, True]  # who never came ends with the others
+                ends = [False, True]  # agents that never joined end with the others
             flags = [turn.terminated[self.w, i], turn.truncated[self.w, i]]
             assert flags == [bool(flag) for flag in ends]
-            wanted = np.float32(rewards[spec.id]) if spec.id in rewards else 0
-            assert turn.rewards[self.w, i] == wanted
+            expected_row = np.float32(rewards[spec.id]) if spec.id in rewards else 0
+            assert turn.rewards[self.w, i] == expected_row
 
 
 def interesting_turns(log: Log) -> list[int]:
@@ -352,18 +352,18 @@ class TestSpecs:
         assert str(listener.parts["vector"]) == "(11,) float32"
         assert listener.action_names[:2] == ("action 0", "action 1")
 
-    def test_a_mask_becomes_legal_actions_and_no_part(self) -> None:
+    def test_a_mask_becomes_legal_actions_instead_of_a_part(self) -> None:
         player, _ = make("tictactoe").agents
 
         assert player.masked
         assert {k: str(v) for k, v in player.parts.items()} == {"view": "(3, 3, 2) int8"}
 
-    def test_a_number_is_seen_as_a_one_among_zeros(self) -> None:
+    def test_a_discrete_observation_is_one_hot(self) -> None:
         player, _ = make("rps").agents
 
         assert str(player.parts["vector"]) == "(6,) uint8"
 
-    def test_a_dict_has_a_part_per_key_and_doubles_become_single(self) -> None:
+    def test_a_dict_has_a_part_per_key_and_float64_becomes_float32(self) -> None:
         ant, _, _, cow = make("mortal").agents
 
         assert {k: str(v) for k, v in ant.parts.items()} == {
@@ -372,10 +372,10 @@ class TestSpecs:
         }
         assert (ant.role, cow.role) == ("ant", "cow")
 
-    def test_a_game_may_name_its_actions(self) -> None:
+    def test_a_game_can_name_its_actions(self) -> None:
         assert make("mortal").agents[0].actions == ("rest", "dig", "run")
 
-    def test_who_moves_next_is_the_games_affair(self) -> None:
+    def test_the_game_decides_which_agent_moves_next(self) -> None:
         turns = played("duel").turns
 
         movers = [
@@ -385,7 +385,7 @@ class TestSpecs:
         assert {(mover, mover) for mover in range(3)} & followers, "nobody moved twice"
         assert len(followers) > 6, "the order was the same throughout"
 
-    def test_only_turn_based_games_say_so(self) -> None:
+    def test_only_games_with_one_mover_are_turn_based(self) -> None:
         assert make("tictactoe").turn_based
         assert not make("spread").turn_based
 
@@ -413,7 +413,7 @@ class TestSettings:
         with pytest.raises(ValidationError):
             kind.Settings(**wrong)
 
-    def test_every_key_is_let_through_where_a_game_hides_its_keys(self) -> None:
+    def test_every_key_is_accepted_if_the_signature_hides_them(self) -> None:
         kind = open_pettingzoo("pettingzoo.sisl.pursuit_v5")
 
         game = kind(kind.Settings(n_pursuers=2), 1, SEED)
@@ -453,26 +453,26 @@ class TestPaths:
         assert kind(kind.Settings(), 1, SEED).agents
 
     @pytest.mark.parametrize(
-        ("path", "words"),
+        ("path", "message"),
         [
             ("mpe2.simple_spred_v3", "did you mean 'mpe2.simple_spread_v3'?"),
             ("mpe2.simple_v3:parallel", "did you mean 'parallel_env'?"),
-            ("json", "'json' names no PettingZoo game: it must be a module with"),
-            (f"{ZOO}:constant", "names no PettingZoo game"),
-            (f"{ZOO}:", "names no PettingZoo game"),
-            (":env", "':env' names no PettingZoo game"),
-            ("", "'' names no PettingZoo game"),
+            ("json", "'json' is not a PettingZoo game: name a module with"),
+            (f"{ZOO}:constant", "is not a PettingZoo game"),
+            (f"{ZOO}:", "is not a PettingZoo game"),
+            (":env", "':env' is not a PettingZoo game"),
+            ("", "'' is not a PettingZoo game"),
             ("./nowhere.py:env", "There is no file 'nowhere.py'"),
         ],
     )
-    def test_a_path_that_names_no_game_is_refused(self, path: str, words: str) -> None:
+    def test_a_path_that_is_not_a_game_is_refused(self, path: str, message: str) -> None:
         with pytest.raises(ConfigError) as caught:
             open_pettingzoo(path)
 
-        assert words in str(caught.value)
+        assert message in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_function_that_makes_no_game_is_an_error(self) -> None:
+    def test_a_function_that_does_not_make_a_game_is_an_error(self) -> None:
         kind = open_pettingzoo(f"{ZOO}:no_game")
 
         with pytest.raises(GameError, match=r"zoo.py:no_game made a dict without .* step"):
@@ -502,23 +502,26 @@ class TestFaults:
             kind(kind.Settings(obs_method="vector-sequence"), 1, SEED)
 
     @pytest.mark.parametrize(
-        ("fault", "words"),
+        ("fault", "message"),
         [
             ("constructor", "raised in its constructor in world 5: ValueError: two lines "),
             ("reset", "raised in reset() in world 5: KeyError: 'seed' (zoo.py, line"),
-            ("no infos", "world 5: reset() gave no pair: return observations, infos."),
-            ("nobody", "world 5: reset() left nobody in `agents`: fill it there."),
+            ("no infos", "world 5: reset() returned no pair: return observations, infos."),
+            ("nobody", "world 5: reset() left `agents` empty: list the agents there."),
             ("no observation at reset", "world 5: there is no observation for agent 'b_0'"),
             ("text space", "The observation space Text(1, 5, charset="),
             ("mask space", "of agent 'a_0' of"),
             ("number", "in world 5 is 7, but its space says Discrete(4, start=0): make"),
-            ("dict", "in world 5 has no 'far', which its space declares: every"),
+            ("dict", "in world 5 has no 'far', which its space declares: return"),
             ("dict of list", "has no 'near', which its space declares"),
             ("step", "raised in step() in world 5: RuntimeError: oh (zoo.py, line"),
-            ("four values", "world 5: step() gave no five values: return observations,"),
-            ("list of rewards", "world 5: step() gave no dict as rewards: key it by"),
-            ("observation", "world 5: there is no observation for agent 'b_0': each"),
-            ("reward", "world 5: there is no reward for agent 'b_0': each agent that"),
+            ("four values", "world 5: step() did not return five values: return obs"),
+            (
+                "list of rewards",
+                "world 5: step() returned rewards that are not a dict: ret",
+            ),
+            ("observation", "world 5: there is no observation for agent 'b_0': return"),
+            ("reward", "world 5: there is no reward for agent 'b_0': return one for"),
             ("termination", "world 5: there is no termination for agent 'b_0'"),
             ("truncation", "world 5: there is no truncation for agent 'b_0'"),
             ("reward of text", "world 5: the reward of agent 'b_0' is 'lots': return a"),
@@ -531,24 +534,26 @@ class TestFaults:
             ("action space", "world 5: the action space of agent 'a_0' changed to Disc"),
         ],
     )
-    def test_a_fault_is_one_line_with_what_where_and_what_to_do(
-        self, fault: str, words: str
+    def test_a_fault_is_one_line_with_fault_world_and_remedy(
+        self, fault: str, message: str
     ) -> None:
         with pytest.raises(GameError) as caught:
             play_faulty(fault)
 
-        assert words in str(caught.value)
+        assert message in str(caught.value)
         assert FAULTY in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_turn_of_somebody_who_is_not_there_is_one_line(self) -> None:
+    def test_selecting_an_absent_agent_is_one_line(self) -> None:
         kind = open_pettingzoo(f"{ZOO}:duel")
         game = kind(kind.Settings(fault="selection"), 1, SEED)
 
-        with pytest.raises(GameError, match=r"it is the turn of 'zoe', who is not in `ag"):
+        with pytest.raises(
+            GameError, match=r"next move is that of 'zoe', which is not in `ag"
+        ):
             [play_turn(game, turn) for turn in range(4)]
 
-    def test_a_game_without_fault_plays_on(self) -> None:
+    def test_a_game_without_a_fault_plays(self) -> None:
         play_faulty("")
 
 
@@ -563,7 +568,7 @@ class TestLeaks:
         return [int(turn.parts[1]["clock"][0, 0]) for turn in turns]
 
     @pytest.mark.shows("D11")
-    def test_nothing_remains_when_each_episode_is_built_anew(self) -> None:
+    def test_nothing_remains_if_each_episode_rebuilds_the_game(self) -> None:
         assert self.clocks(rebuild=True) == [*range(8), *range(8)]
 
     def test_something_remains_otherwise(self) -> None:
@@ -584,7 +589,7 @@ class TestSnapshots:
 
         assert exact == [True] * 8 + [False] * 4 + [True] * 2
 
-    def test_a_snapshot_holds_the_actions_of_its_episode_and_no_others(self) -> None:
+    def test_a_snapshot_holds_only_the_actions_of_its_episode(self) -> None:
         log = played("tictactoe")
 
         for snapshot in log.snapshots:
@@ -593,17 +598,17 @@ class TestSnapshots:
                 assert ((actions[:turn] >= 0).sum(axis=1) == 1).all()
                 assert (actions[turn:] == -1).all()
 
-    def test_a_snapshot_within_a_turn_restores_what_is_seen_in_it(self) -> None:
+    def test_a_snapshot_within_a_turn_restores_its_observations(self) -> None:
         game, other = make("tictactoe"), make("tictactoe")
         play_turn(game, 0)
         (phase,) = game.begin_turn()
 
         other.restore(game.snapshot())
 
-        for one, two in zip(
+        for left, right in zip(
             game.observe(phase).parts, other.observe(phase).parts, strict=True
         ):
-            np.testing.assert_array_equal(one["view"], two["view"])
+            np.testing.assert_array_equal(left["view"], right["view"])
 
     def test_a_snapshot_of_another_game_is_refused(self) -> None:
         with pytest.raises(GameError, match=r"does not fit .*: use the same settings"):
@@ -612,7 +617,7 @@ class TestSnapshots:
 
 class TestPictures:
     @pytest.mark.parametrize("name", ["spread", "tictactoe", "zombies", "pursuit"])
-    def test_a_picture_shows_the_world_and_does_not_disturb_it(self, name: str) -> None:
+    def test_an_image_shows_the_world_and_does_not_change_it(self, name: str) -> None:
         log = played(name)
         game = make(name)
         for number in range(4):
@@ -628,7 +633,7 @@ class TestPictures:
             again = play_turn(game, number)
             assert_same(log.turns[number].of_world(1), again.of_world(1))
 
-    def test_a_game_that_cannot_draw_says_so(self) -> None:
+    def test_drawing_a_game_without_images_is_an_error(self) -> None:
         with pytest.raises(GameError, match="has no picture to show: it cannot be made"):
             make("mortal").render(0)
 

@@ -39,11 +39,11 @@ def test_an_episode_starts_without_apples(board):
 
 
 @pytest.mark.parametrize(("share", "dirty"), [(0.0, 0), (1.0, RIVER)])
-def test_river_is_as_dirty_at_the_start_as_one_chooses(board, share, dirty):
+def test_dirt_at_the_start_is_a_setting(board, share, dirty):
     assert dirt(board(Cleanup, worlds=2, dirt=share)) == [dirty] * 2
 
 
-def test_river_gets_dirty_by_itself_and_nothing_else_does(board):
+def test_only_the_river_gets_dirty(board):
     game = board(Cleanup, worlds=2, pollution=1.0, dirt=0.0)
 
     game.turn()
@@ -55,7 +55,7 @@ def test_river_gets_dirty_by_itself_and_nothing_else_does(board):
 
 
 @pytest.mark.shows("H1")
-def test_river_gets_dirty_with_the_given_chance_before_anyone_acts(board):
+def test_river_gets_dirty_with_the_set_probability_before_agents_act(board):
     game = board(Cleanup, worlds=64, agents=1, pollution=0.1, dirt=0.0)
 
     game.engine.begin_turn()
@@ -67,7 +67,7 @@ def test_river_gets_dirty_with_the_given_chance_before_anyone_acts(board):
 @pytest.mark.parametrize(
     ("rows", "share"), [(0, 1.0), (2, 0.5), (4, 0.0), (8, 0.0)], ids=str
 )
-def test_apples_grow_the_less_the_dirtier_the_river_is(board, rows, share):
+def test_apples_grow_less_the_dirtier_the_river_is(board, rows, share):
     game = board(Cleanup, worlds=64, agents=1, pollution=0.0, dirt=0.0, growth=0.2)
     soil(game, *((1 + row, 1 + column) for row in range(rows) for column in range(3)))
 
@@ -77,7 +77,7 @@ def test_apples_grow_the_less_the_dirtier_the_river_is(board, rows, share):
     assert abs(grown - expected) <= 5 * np.sqrt(expected / (64 * ORCHARD))
 
 
-def test_apple_brings_one_and_is_counted(village):
+def test_apple_gives_a_reward_of_one_and_is_counted(village):
     village.world.fill(village.rules.apple, village.mask((3, 11)))
 
     outcome = village.turn("stay", "right")
@@ -87,7 +87,7 @@ def test_apple_brings_one_and_is_counted(village):
     assert apples(village) == [0, 0]
 
 
-def test_beam_takes_all_dirt_ahead_and_counts_it(village):
+def test_beam_removes_all_dirt_ahead_and_counts_it(village):
     soil(village, (3, 1), (3, 3), (4, 3))
 
     outcome = village.turn("clean", "stay")
@@ -97,7 +97,7 @@ def test_beam_takes_all_dirt_ahead_and_counts_it(village):
     assert dirt(village) == [1, 1]
 
 
-def test_beam_is_as_long_as_one_chooses(board):
+def test_length_of_the_beam_is_a_setting(board):
     game = board(Cleanup, agents=1, pollution=0.0, dirt=1.0, length=2)
     game.place(0, 3, BANK, facing=LEFT)
 
@@ -113,7 +113,7 @@ def test_dirt_that_two_beams_cross_is_counted_once(board):
     assert game.turn("clean", "clean").counts["cleaned"].sum() == 1
 
 
-def test_nobody_walks_into_the_river_but_one_turns_to_it(village):
+def test_agents_turn_to_the_river_but_do_not_walk_into_it(village):
     village.place(0, 3, BANK, facing=UP)
 
     village.turn("left", "stay")
@@ -123,7 +123,7 @@ def test_nobody_walks_into_the_river_but_one_turns_to_it(village):
     assert village.seen[0]["self"].tolist() == [[0, 0, 0, 1]] * 2
 
 
-def test_facing_is_seen_from_the_first_turn(board):
+def test_facing_is_observed_from_the_first_turn(board):
     game = board(Cleanup, worlds=16)
     facing = game.agents[0].facing.copy()
 

@@ -35,17 +35,17 @@ def cards(board, deck, **settings):
         ("d", 0.5, 0.25, 0.1),
     ],
 )
-def test_deck_pays_at_once_and_brings_its_mean(board, deck, gain, mean, odds):
-    found = cards(board, deck)
+def test_cards_of_a_deck_have_its_gain_and_mean(board, deck, gain, mean, odds):
+    rewards = cards(board, deck)
 
     loss = (gain - mean) / odds
-    assert sorted(set(found.tolist())) == pytest.approx([gain - loss, gain])
+    assert sorted(set(rewards.tolist())) == pytest.approx([gain - loss, gain])
     spread = loss * np.sqrt(odds * (1 - odds))
-    assert abs(found.mean() - mean) < 5 * spread / np.sqrt(len(found))
-    assert abs(found.std() - spread) < 0.1 * spread
+    assert abs(rewards.mean() - mean) < 5 * spread / np.sqrt(len(rewards))
+    assert abs(rewards.std() - spread) < 0.1 * spread
 
 
-def test_decks_that_lose_seldom_are_riskier(board):
+def test_decks_that_rarely_lose_are_riskier(board):
     spreads = {deck: cards(board, deck).std() for deck in DECKS}
 
     assert spreads["b"] > spreads["a"] > spreads["c"]
@@ -53,12 +53,12 @@ def test_decks_that_lose_seldom_are_riskier(board):
 
 
 def test_gains_means_and_odds_are_settings(board):
-    found = cards(board, "d", good_gain=2.0, good_mean=1.0, seldom=0.2)
+    rewards = cards(board, "d", good_gain=2.0, good_mean=1.0, seldom=0.2)
 
-    assert sorted(set(found.tolist())) == pytest.approx([-3.0, 2.0])
+    assert sorted(set(rewards.tolist())) == pytest.approx([-3.0, 2.0])
 
 
-def test_draws_are_counted_by_deck_and_the_card_is_seen(board):
+def test_draws_are_counted_by_deck_and_the_card_is_observed(board):
     game = board(Gambling, agents=1)
     game.place(0, 1, 2)
 
@@ -71,7 +71,7 @@ def test_draws_are_counted_by_deck_and_the_card_is_seen(board):
     assert game.spot(0) == (1, 2)
 
 
-def test_who_draws_nothing_gets_nothing(board):
+def test_an_agent_that_draws_nothing_gets_nothing(board):
     game = board(Gambling, agents=1)
     game.place(0, 4, 4)
 
@@ -79,7 +79,7 @@ def test_who_draws_nothing_gets_nothing(board):
 
 
 @pytest.mark.parametrize(("player", "decks"), [("safe", "cd"), ("risky", "ab")])
-def test_players_draw_from_the_decks_of_their_taste(player, decks):
+def test_players_draw_from_the_decks_they_prefer(player, decks):
     match = rookery.play("gambling", player, episodes=4, turns=40)
 
     drawn = {

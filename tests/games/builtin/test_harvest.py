@@ -35,7 +35,7 @@ def test_five_patches_are_full_at_the_start(board):
     assert apples(board(Harvest, worlds=2)).tolist() == [ORCHARD] * 2
 
 
-def test_apple_brings_one_and_is_counted(field):
+def test_apple_gives_a_reward_of_one_and_is_counted(field):
     outcome = field.turn("right")
 
     assert outcome.rewards.tolist() == [[1]] * 2
@@ -43,7 +43,7 @@ def test_apple_brings_one_and_is_counted(field):
     assert apples(field).tolist() == [ORCHARD - 1] * 2
 
 
-def test_nothing_grows_where_the_last_apple_of_a_patch_was_picked(board):
+def test_nothing_grows_after_the_last_apple_of_a_patch_is_picked(board):
     game = board(Harvest, worlds=4, agents=1, regrow=1.0)
     patch = [(r, c) for r in range(4, 9) for c in range(7, 12)]
     leave(game, (3, 4), (3, 14), (9, 4), (9, 14))
@@ -58,7 +58,7 @@ def test_nothing_grows_where_the_last_apple_of_a_patch_was_picked(board):
 
 @pytest.mark.shows("H1")
 @pytest.mark.parametrize("left", [1, 2, 3])
-def test_apples_grow_by_how_many_are_nearby(board, left):
+def test_apples_grow_with_the_number_nearby(board, left):
     game = board(Harvest, worlds=512, agents=1, regrow=0.05, turns=1000)
     leave(game, *[(5, 9), (6, 8), (7, 9)][:left])
 
@@ -70,7 +70,7 @@ def test_apples_grow_by_how_many_are_nearby(board, left):
 
 
 @pytest.mark.parametrize(("reach", "grows"), [(2, False), (3, True)])
-def test_nearby_is_a_setting(board, reach, grows):
+def test_reach_is_a_setting(board, reach, grows):
     game = board(Harvest, agents=1, regrow=1.0, reach=reach)
     leave(game, (6, 7))
 
@@ -79,7 +79,7 @@ def test_nearby_is_a_setting(board, reach, grows):
     assert bool(game.world.mask(game.rules.apple)[0, game.cell(6, 10)]) is grows
 
 
-def test_a_sharer_picks_no_apple_with_few_around():
+def test_a_sharer_picks_no_apple_with_few_others_nearby():
     match = rookery.play("harvest", "sharer", episodes=4, regrow=0.0)
 
     left = [ORCHARD - episode.counts["apples"].sum() for episode in match.episodes]

@@ -1,4 +1,4 @@
-"""Iterated matrix games: payoffs, memories and ends."""
+"""Iterated matrix games: payoffs, histories, ends and scripted players."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from rookery.games.builtin.matrix import (
+    PLAYERS,
     IteratedChicken,
     IteratedPrisonersDilemma,
     IteratedStagHunt,
 )
-from rookery.games.builtin.matrix_players import PLAYERS
 from rookery.games.loop import GameLoop
 from rookery.rng import Purpose, Stream
 
@@ -29,7 +29,7 @@ def build(rules=IteratedPrisonersDilemma, worlds=1, seed=0, first_world=0, **set
 
 
 def turn(game, first, second):
-    """Play a turn with the same choices in all worlds; return what was seen and got."""
+    """Play a turn with the same actions in all worlds; return observations and outcome."""
     (phase,) = game.begin_turn()
     seen = game.observe(phase)
     game.act(phase, np.tile([first, second], (game.worlds, 1)))
@@ -41,15 +41,15 @@ def pasts(seen, world=0):
 
 
 def random_turns(game, turns):
-    """Play random choices, and return everything that was said."""
-    said = []
+    """Play random actions, and return every array."""
+    arrays = []
     for number in range(turns):
         choices = np.random.default_rng(number).integers(2, size=2)
         seen, outcome = turn(game, *choices)
-        said += [part["past"] for part in seen.parts] + [seen.active[0]]
-        said += [outcome.rewards, outcome.terminated, outcome.truncated]
-        said += list(outcome.counts.values())
-    return said
+        arrays += [part["past"] for part in seen.parts] + [seen.active[0]]
+        arrays += [outcome.rewards, outcome.terminated, outcome.truncated]
+        arrays += list(outcome.counts.values())
+    return arrays
 
 
 # The game.
@@ -94,21 +94,21 @@ def test_payoffs_are_settings(name, choices, expected):
     ],
     ids=GAMES,
 )
-def test_actions_have_names_with_the_kind_one_first(rules, names):
+def test_the_cooperative_action_comes_first(rules, names):
     assert [spec.actions for spec in build(rules).agents] == [names, names]
 
 
-def test_both_act_at_the_same_moment():
+def test_both_agents_act_in_one_phase():
     assert build().begin_turn() == ((0, 1),)
 
 
-def test_kind_actions_are_counted():
+def test_cooperative_actions_are_counted():
     _, outcome = turn(build(worlds=2), 0, 1)
 
     assert outcome.counts["cooperate"].tolist() == [[1, 0]] * 2
 
 
-def test_nothing_is_seen_in_the_first_turn():
+def test_nothing_is_observed_in_the_first_turn():
     seen, _ = turn(build(), 1, 0)
 
     assert pasts(seen) == [[NOTHING], [NOTHING]]
@@ -123,7 +123,9 @@ def test_nothing_is_seen_in_the_first_turn():
         (1, 1, [0, 0, 0, 1], [0, 0, 0, 1]),
     ],
 )
-def test_each_sees_its_own_choice_first(mine, theirs, seen_by_first, seen_by_second):
+def test_each_agent_observes_its_own_action_first(
+    mine, theirs, seen_by_first, seen_by_second
+):
     game = build()
     turn(game, mine, theirs)
 
@@ -132,13 +134,13 @@ def test_each_sees_its_own_choice_first(mine, theirs, seen_by_first, seen_by_sec
     assert pasts(seen) == [[seen_by_first], [seen_by_second]]
 
 
-def test_unlike_histories_make_unlike_agents():
+def test_different_histories_give_different_specs():
     game = build(history=(1, 3))
 
     assert [spec.parts["past"].shape for spec in game.agents] == [(1, 4), (3, 4)]
 
 
-def test_each_player_looks_back_its_own_stretch_newest_first():
+def test_each_agent_observes_its_own_number_of_turns_newest_first():
     game = build(history=(1, 3))
     turn(game, 0, 1)
     turn(game, 1, 1)
@@ -166,7 +168,7 @@ def test_episode_is_truncated_after_its_turns():
     assert not any(outcome.terminated.any() for outcome in outcomes)
 
 
-def test_closing_turn_shows_the_last_choices_and_pays_nothing():
+def test_closing_turn_shows_the_last_actions_and_pays_nothing():
     game = build(turns=2)
     turn(game, 0, 0)
     turn(game, 1, 0)
@@ -181,7 +183,7 @@ def test_closing_turn_shows_the_last_choices_and_pays_nothing():
 
 
 @pytest.mark.shows("D11")
-def test_new_episode_remembers_nothing_of_the_old_one():
+def test_new_episode_starts_with_an_empty_history():
     game = build(turns=1, history=(2, 2))
     turn(game, 1, 1)
     turn(game, 1, 1)
@@ -192,20 +194,20 @@ def test_new_episode_remembers_nothing_of_the_old_one():
     assert pasts(seen) == [[NOTHING, NOTHING]] * 2
 
 
-def test_episode_never_stops_by_chance_zero():
+def test_episode_never_stops_with_probability_zero():
     game = build(worlds=50, turns=1000)
 
     assert not any(turn(game, 0, 0)[1].terminated.any() for _ in range(50))
 
 
-def test_episode_stops_at_once_with_chance_one():
+def test_episode_stops_at_once_with_probability_one():
     _, outcome = turn(build(worlds=4, stop=1.0), 0, 0)
 
     assert outcome.terminated.all()
     assert not outcome.truncated.any()
 
 
-def test_episode_stops_after_a_turn_with_the_given_chance():
+def test_episode_stops_after_a_turn_with_the_set_probability():
     game = build(worlds=200, turns=100_000, stop=0.1)
 
     stopped, played = 0, 0
@@ -217,7 +219,7 @@ def test_episode_stops_after_a_turn_with_the_given_chance():
     assert abs(stopped / played - 0.1) < 5 * np.sqrt(0.09 / played)
 
 
-def test_worlds_stop_on_their_own():
+def test_worlds_stop_independently():
     game = build(worlds=50, stop=0.3)
 
     _, outcome = turn(game, 0, 0)
@@ -233,7 +235,7 @@ def test_both_players_stop_together():
     assert np.array_equal(outcome.terminated[:, 0], outcome.terminated[:, 1])
 
 
-def test_world_of_many_plays_like_the_same_world_alone():
+def test_world_of_many_plays_like_the_same_world_on_its_own():
     many = random_turns(build(worlds=16, stop=0.1, turns=20, history=(1, 3)), 60)
     alone = random_turns(
         build(worlds=1, first_world=5, stop=0.1, turns=20, history=(1, 3)), 60
@@ -243,7 +245,7 @@ def test_world_of_many_plays_like_the_same_world_alone():
         assert np.array_equal(of_many[5], of_one[0])
 
 
-def test_going_back_to_a_snapshot_repeats_everything():
+def test_restoring_a_snapshot_repeats_everything():
     game = build(worlds=4, stop=0.1, turns=20, history=(1, 3))
     random_turns(game, 33)
     kept = game.snapshot()
@@ -255,7 +257,7 @@ def test_going_back_to_a_snapshot_repeats_everything():
         assert np.array_equal(before, after)
 
 
-def test_facts_tell_the_last_choices():
+def test_facts_are_the_last_actions():
     game = build(worlds=2)
     turn(game, 1, 0)
 
@@ -278,13 +280,13 @@ def sit(game, *names):
 def choices(first, second, number, **settings):
     """Return what two players choose, as a string per player; closing turns left out."""
     game = build(worlds=2, **settings)
-    chosen = []
+    actions = []
     for played in GameLoop(game, sit(game, first, second)).turns():
         if not played.closing.any():
-            chosen.append(played.actions[1])
-        if len(chosen) == number:
+            actions.append(played.actions[1])
+        if len(actions) == number:
             break
-    return ["".join("CD"[action] for action in row) for row in np.array(chosen).T]
+    return ["".join("CD"[action] for action in row) for row in np.array(actions).T]
 
 
 @pytest.mark.parametrize(
@@ -330,15 +332,15 @@ def test_players_answer_a_mixed_opponent_as_worked_out_by_hand(name, answer):
     game = build()
     player, _ = sit(game, name, name)
     other = Scripted(game.agents[1], "CDCDDCC")
-    table = GameLoop(game, [player, other]).turns()
+    turns = GameLoop(game, [player, other]).turns()
 
-    chosen = [next(table).actions[0, 0] for _ in range(7)]
+    actions = [next(turns).actions[0, 0] for _ in range(7)]
 
-    assert "".join("CD"[action] for action in chosen) == answer
+    assert "".join("CD"[action] for action in actions) == answer
 
 
 @pytest.mark.parametrize("name", ["tit_for_tat", "grim", "pavlov"])
-def test_players_start_kindly_in_every_episode(name):
+def test_players_cooperate_first_in_every_episode(name):
     first, _ = choices(name, "defector", 9, turns=3)
 
     assert first[0] == first[3] == first[6] == "C"
@@ -356,5 +358,5 @@ def test_grim_forgives_only_in_the_world_whose_episode_is_over():
 
 
 @pytest.mark.parametrize("history", [(1, 4), (4, 1)], ids=str)
-def test_players_cope_with_any_length_of_history(history):
+def test_players_work_with_any_length_of_history(history):
     assert choices("tit_for_tat", "defector", 4, history=history) == ["CDDD", "DDDD"]

@@ -1,4 +1,4 @@
-"""Staghunt: hares for one, a stag for two at the same moment."""
+"""Staghunt: hares for one, a stag for two at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stags(game):
     return game.world.count(game.rules.stag).tolist()
 
 
-def test_two_at_the_same_moment_get_the_stag_both(hunt):
+def test_two_hunters_in_one_turn_both_get_the_stag(hunt):
     outcome = hunt.turn("down", "up", "stay")
 
     assert outcome.rewards.tolist() == [[5, 5, 0]] * 2
@@ -32,13 +32,13 @@ def test_two_at_the_same_moment_get_the_stag_both(hunt):
     assert stags(hunt) == [0, 0]
 
 
-def test_three_at_the_same_moment_get_it_all_three(hunt):
+def test_three_hunters_in_one_turn_all_get_the_stag(hunt):
     hunt.place(2, 5, 4)
 
     assert hunt.turn("down", "up", "right").rewards.tolist() == [[5, 5, 5]] * 2
 
 
-def test_hunting_a_stag_alone_hurts_and_the_stag_stays(hunt):
+def test_hunting_a_stag_alone_costs_and_the_stag_stays(hunt):
     outcome = hunt.turn("down", "stay", "stay")
 
     assert outcome.rewards.tolist() == [[-0.5, 0, 0]] * 2
@@ -47,13 +47,13 @@ def test_hunting_a_stag_alone_hurts_and_the_stag_stays(hunt):
     assert hunt.spot(0) == (4, 5)
 
 
-def test_one_after_the_other_is_not_together(hunt):
+def test_hunting_in_different_turns_is_not_together(hunt):
     hunt.turn("down", "stay", "stay")
 
     assert hunt.turn("stay", "up", "stay").counts["stags"].sum() == 0
 
 
-def test_together_is_settled_world_by_world(hunt):
+def test_together_is_decided_world_by_world(hunt):
     outcome = hunt.turn("down", ["up", "stay"], "stay")
 
     assert outcome.rewards.tolist() == [[5, 5, 0], [-0.5, 0, 0]]
@@ -76,7 +76,7 @@ def test_the_risk_is_a_setting(board, risk):
     assert hunt.turn("down").rewards.tolist() == [[-risk]]
 
 
-def test_a_hare_is_for_whoever_steps_on_it(hunt):
+def test_an_agent_that_steps_on_a_hare_gets_it(hunt):
     hunt.place(2, 1, 4)
 
     outcome = hunt.turn("stay", "stay", "right")
@@ -85,7 +85,7 @@ def test_a_hare_is_for_whoever_steps_on_it(hunt):
     assert outcome.counts["hares"].tolist() == [[0, 0, 1]] * 2
 
 
-def test_game_comes_back_where_it_lived(board):
+def test_animals_come_back_where_they_were(board):
     hunt = board(Staghunt, worlds=2, agents=1, regrow=1.0)
     lived = hunt.world.layer("game").copy()
     hunt.world.layer("game")[...] = 0
@@ -96,7 +96,7 @@ def test_game_comes_back_where_it_lived(board):
     assert (hunt.world.layer("game") == lived)[free].all()
 
 
-def test_hare_hunters_hunt_no_stag_and_stag_hunters_hardly_a_hare():
+def test_hare_hunters_hunt_no_stags_and_stag_hunters_hardly_any_hares():
     match = rookery.play("staghunt", ["stag_hunter", "hare_hunter"], episodes=4)
 
     stags = sum(

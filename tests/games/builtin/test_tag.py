@@ -23,14 +23,14 @@ def it(game):
     return np.stack([me.it for me in game.agents], axis=1)
 
 
-def test_one_is_it_at_the_start_and_not_always_the_same(board):
-    found = it(board(Tag, worlds=64))
+def test_one_agent_is_it_at_the_start_and_not_always_the_same(board):
+    flags = it(board(Tag, worlds=64))
 
-    assert (found.sum(axis=1) == 1).all()
-    assert found.any(axis=0).all()
+    assert (flags.sum(axis=1) == 1).all()
+    assert flags.any(axis=0).all()
 
 
-def test_who_is_touched_is_it(yard):
+def test_a_touched_agent_is_it(yard):
     outcome = yard.turn("right", "stay", "stay")
 
     assert it(yard).tolist() == [[False, True, False]] * 2
@@ -38,14 +38,14 @@ def test_who_is_touched_is_it(yard):
     assert outcome.counts["touches"].tolist() == [[1, 0, 0]] * 2
 
 
-def test_who_is_not_it_touches_nobody(yard):
+def test_an_agent_that_is_not_it_touches_no_other(yard):
     outcome = yard.turn("stay", "left", "stay")
 
     assert it(yard).tolist() == [[True, False, False]] * 2
     assert not outcome.rewards.any()
 
 
-def test_who_was_touched_stands_still_for_some_turns(yard):
+def test_a_touched_agent_cannot_move_for_some_turns(yard):
     yard.turn("right", "stay", "stay")
     yard.turn("up", "stay", "stay")
 
@@ -57,7 +57,7 @@ def test_who_was_touched_stands_still_for_some_turns(yard):
     assert spots == [(4, 6), (4, 6), (5, 6), (6, 6)]
 
 
-def test_every_turn_in_which_one_is_not_it_is_paid(board):
+def test_every_turn_of_not_being_it_is_rewarded(board):
     yard = board(Tag, agents=3, free=0.5)
     free = ~it(yard)
 
@@ -67,7 +67,7 @@ def test_every_turn_in_which_one_is_not_it_is_paid(board):
     assert outcome.counts["turns_it"].tolist() == (~free).tolist()
 
 
-def test_who_is_it_carries_the_flag(yard):
+def test_the_agent_that_is_it_carries_the_flag(yard):
     yard.turn("left", "stay", "stay")
 
     flags = yard.on_map(yard.world.mask(yard.rules.flag))
@@ -75,7 +75,7 @@ def test_who_is_it_carries_the_flag(yard):
     assert yard.spot(0) == (4, 4)
 
 
-def test_flag_and_being_it_are_seen(yard):
+def test_flag_and_being_it_are_observed(yard):
     yard.turn()
 
     labels = yard.engine.agents[1].parts["view"].labels
@@ -84,7 +84,7 @@ def test_flag_and_being_it_are_seen(yard):
     assert [int(yard.seen[i]["self"][0, 0]) for i in range(3)] == [1, 0, 0]
 
 
-def test_only_those_who_are_not_it_stumble(board):
+def test_only_agents_that_are_not_it_stumble(board):
     yard = board(Tag, agents=2, stumble=1.0)
     yard.place(0, 4, 5)
     yard.place(1, 6, 5)

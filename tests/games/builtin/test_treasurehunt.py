@@ -1,18 +1,20 @@
-"""Treasurehunt: the settings of the original, and that its file stays short."""
+"""Treasurehunt: its settings, its rules, its forager, and that the rules stay short."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rookery.games.builtin.gathering import Gathering
-from rookery.games.builtin.treasurehunt import Treasurehunt
+from rookery.games.builtin.treasurehunt import Forager, Treasurehunt
+from rookery.games.players import RandomPlayer
+from rookery.specs import AgentSpec, Part
 
+UP, RIGHT, DOWN, LEFT = range(4)
 LOOT = ("gem", "food", "bone")
 SHORT = pytest.mark.parametrize(
     "rules", [Treasurehunt, Gathering], ids=["treasurehunt", "gathering"]
@@ -26,10 +28,6 @@ def hunt(board):
     hunt.place(0, 10, 10)
     hunt.place(1, 15, 15)
     return hunt
-
-
-def source(rules):
-    return Path(inspect.getsourcefile(rules)).read_text()
 
 
 def within(share, expected, count):
@@ -79,7 +77,7 @@ def test_hunters_see_as_far_as_their_vision(board, vision, side):
 
 
 @pytest.mark.parametrize(("name", "worth"), [("gem", 10), ("food", 5), ("bone", -10)])
-def test_loot_brings_its_worth_and_is_gone(hunt, name, worth):
+def test_loot_gives_its_value_and_is_gone(hunt, name, worth):
     kind = getattr(hunt.rules, name)
     hunt.world.fill(kind, hunt.mask((9, 10)))
 
@@ -91,7 +89,7 @@ def test_loot_brings_its_worth_and_is_gone(hunt, name, worth):
 
 
 @pytest.mark.parametrize("name", [*LOOT, "bump"])
-def test_worth_is_a_setting(board, name):
+def test_value_of_loot_is_a_setting(board, name):
     hunt = board(Treasurehunt, agents=1, spawn=0.0, **{name: 2.5})
     hunt.place(0, 1, 10)
     if name != "bump":
@@ -107,7 +105,7 @@ def test_worth_is_a_setting(board, name):
     [(1, 10, "up"), (10, 19, "right"), (19, 10, "down"), (10, 1, "left")],
     ids=["up", "right", "down", "left"],
 )
-def test_bumping_a_wall_costs_one_and_moves_nobody(hunt, row, column, way):
+def test_bumping_a_wall_costs_one_and_does_not_move(hunt, row, column, way):
     hunt.place(0, row, column)
 
     outcome = hunt.turn(way, "up")
@@ -116,7 +114,7 @@ def test_bumping_a_wall_costs_one_and_moves_nobody(hunt, row, column, way):
     assert hunt.spot(0) == (row, column)
 
 
-def test_hunters_in_each_others_way_stay_and_pay_nothing(hunt):
+def test_hunters_that_block_each_other_stay_and_pay_nothing(hunt):
     hunt.place(1, 9, 10)
 
     outcome = hunt.turn("up", "down")
@@ -126,7 +124,7 @@ def test_hunters_in_each_others_way_stay_and_pay_nothing(hunt):
 
 
 @pytest.mark.shows("H2")
-def test_gem_between_two_hunters_goes_to_one(board):
+def test_gem_between_two_hunters_goes_to_one_of_them(board):
     hunt = board(Treasurehunt, worlds=8, agents=2, spawn=0.0, turns=1000)
 
     wins = np.zeros(2)
@@ -151,7 +149,7 @@ def test_hunters_start_within_the_walls(board):
 
 @pytest.mark.shows("H1")
 @pytest.mark.parametrize("spawn", [0.005, 0.2])
-def test_each_empty_cell_fills_with_the_given_chance_before_anyone_acts(board, spawn):
+def test_each_empty_cell_fills_with_the_set_probability_before_agents_act(board, spawn):
     hunt = board(Treasurehunt, worlds=64, agents=3, spawn=spawn)
 
     appeared, empty = np.zeros(3), 0
@@ -196,22 +194,141 @@ def test_episode_is_truncated_after_a_hundred_turns(board):
     assert not any(outcome.terminated.any() for outcome in outcomes)
 
 
-@pytest.mark.parametrize(("rules", "most"), [(Treasurehunt, 40), (Gathering, 60)])
-def test_file_of_the_game_is_short(rules, most):
-    lines = [line for line in source(rules).splitlines() if line.strip()]
+@pytest.mark.parametrize(("rules", "most"), [(Treasurehunt, 35), (Gathering, 55)])
+def test_rules_are_short(rules, most):
+    lines = [line for line in inspect.getsource(rules).splitlines() if line.strip()]
 
     assert len(lines) <= most
 
 
 @SHORT
 def test_game_does_not_mention_worlds(rules):
-    assert not re.search(r"\bworlds\b", source(rules))
+    assert not re.search(r"\bworlds\b", inspect.getsource(rules))
 
 
 @SHORT
 def test_game_has_no_index_over_worlds(rules):
     indexed = [
-        n for n in ast.walk(ast.parse(source(rules))) if isinstance(n, ast.Subscript)
+        n
+        for n in ast.walk(ast.parse(inspect.getsource(rules)))
+        if isinstance(n, ast.Subscript)
     ]
 
     assert indexed == []
+
+
+# The forager.
+
+HUNTER = AgentSpec(
+    "0",
+    "hunter",
+    {
+        "view": Part(
+            (5, 5, 5), np.dtype(np.uint8), ("wall", "gem", "food", "bone", "hunter")
+        )
+    },
+    ("up", "right", "down", "left"),
+)
+
+
+@pytest.fixture
+def forage(act):
+    """Return the action of a forager that sees {(row, column): name} around (2, 2)."""
+
+    def forage(things, heading=UP):
+        view = np.zeros((1, 5, 5, 5), np.uint8)
+        view[0, HUNTER.parts["view"].labels.index("hunter"), 2, 2] = 1
+        for (row, column), name in things.items():
+            view[0, HUNTER.parts["view"].labels.index(name), row, column] = 1
+        return act(Forager, HUNTER, Treasurehunt.Settings(), view, heading=heading)
+
+    return forage
+
+
+@pytest.mark.parametrize(
+    ("spot", "way"),
+    [((1, 2), UP), ((2, 3), RIGHT), ((3, 2), DOWN), ((2, 1), LEFT), ((2, 4), RIGHT)],
+)
+def test_forager_goes_for_a_gem(forage, spot, way):
+    assert forage({spot: "gem"}, heading=(way + 2) % 4) == way
+
+
+def test_forager_prefers_the_gem_to_the_food(forage):
+    assert forage({(1, 2): "food", (3, 2): "gem"}) == DOWN
+
+
+def test_forager_takes_the_nearer_of_two_gems_first(forage):
+    assert forage({(2, 1): "gem", (2, 4): "gem"}) == LEFT
+
+
+def test_forager_goes_around_a_bone(forage):
+    action = forage({(1, 2): "bone", (0, 2): "gem"})
+
+    assert action in (RIGHT, LEFT)
+
+
+def test_forager_takes_a_bone_if_the_gems_behind_it_are_worth_it(forage):
+    fenced = {(1, 1): "bone", (1, 3): "bone", (1, 2): "bone"}
+    fenced |= {(0, 1): "gem", (0, 2): "gem", (0, 3): "gem"}
+
+    assert forage(fenced) == UP
+
+
+@pytest.mark.parametrize("way", [UP, RIGHT, DOWN, LEFT])
+def test_forager_without_treasure_keeps_its_heading(forage, way):
+    assert forage({}, heading=way) == way
+
+
+def test_forager_turns_at_a_wall(forage):
+    wall = {(1, column): "wall" for column in range(5)}
+
+    assert forage(wall, heading=UP) != UP
+
+
+def test_forager_does_not_count_on_treasure_behind_another_hunter(forage):
+    shut_in = {(1, 2): "hunter", (0, 2): "gem"}
+    shut_in |= {(1, 1): "wall", (1, 3): "wall"}
+
+    assert forage(shut_in, heading=DOWN) == DOWN
+
+
+@pytest.fixture(scope="module")
+def foragers(play):
+    return play(Treasurehunt, [Forager] * 3, worlds=32)[0]
+
+
+@pytest.fixture(scope="module")
+def randoms(play):
+    return play(Treasurehunt, [RandomPlayer] * 3, worlds=32)[0]
+
+
+def test_three_foragers_score_well(foragers):
+    assert foragers.mean() > 140
+
+
+def test_random_hunters_score_little(randoms):
+    assert -10 < randoms.mean() < 30
+
+
+def test_forager_beats_random_by_far(foragers, randoms):
+    assert foragers.mean() > randoms.mean() + 100
+
+
+def test_all_seats_of_foragers_do_equally_well(foragers):
+    apart = foragers - foragers.mean(axis=1, keepdims=True)
+
+    errors = apart.std(axis=0, ddof=1) / np.sqrt(len(apart))
+    assert (np.abs(apart.mean(axis=0)) < 5 * errors).all()
+
+
+def test_a_single_forager_finds_more_than_each_of_three(play, foragers):
+    alone, _ = play(Treasurehunt, [Forager], worlds=32, agents=1)
+
+    assert alone.mean() > foragers.mean() + 30
+
+
+@pytest.mark.parametrize("vision", [1, 4])
+def test_forager_plays_with_any_vision(play, vision):
+    rewards, _ = play(Treasurehunt, [Forager] * 2, worlds=8, agents=2, vision=vision)
+
+    assert rewards.mean() > 60

@@ -1,4 +1,4 @@
-"""The conformance test: our games pass it, and every planted bug is found by name."""
+"""The conformance test: built-in games pass it, and every planted bug is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field as Limits
 from rookery.config.base import Settings
 from rookery.errors import GameError
 from rookery.games import gridworld as grid
-from rookery.games import registry as catalog
+from rookery.games import registry
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.conformance import checks
 from rookery.games.conformance.checks import Conformance, Skipped, check_game
@@ -21,7 +21,7 @@ from rookery.games.players import RandomPlayer
 from rookery.games.registry import Entry
 from rookery.specs import AgentSpec, Part
 
-GAMES = sorted(catalog.entries_by_name())
+GAMES = sorted(registry.entries_by_name())
 SENTENCES = [
     method.__doc__.split("\n")[0]
     for name, method in vars(Conformance).items()
@@ -31,12 +31,12 @@ PARTS = {"total": Part((1,), np.dtype(np.float32))}
 
 
 def entry_of(rules: Any) -> Entry:
-    def build(settings: Any, *place: int) -> Game:
-        return grid.GridEngine(rules(settings), *place)
+    def build_grid(settings: Any, *args: int) -> Game:
+        return grid.GridEngine(rules(settings), *args)
 
-    made = rules if issubclass(rules, Game) else build
+    build = rules if issubclass(rules, Game) else build_grid
     players = {"random": RandomPlayer}
-    return Entry(rules.__name__.lower(), "", rules.Settings, players, made)
+    return Entry(rules.__name__.lower(), "", rules.Settings, players, build)
 
 
 def conformance(rules: Any, **settings: Any) -> Conformance:
@@ -135,37 +135,37 @@ class Sum(Game):
         self.turn[...] = arrays["turn"]
 
 
-# Games that are right pass.
+# Correct games pass.
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", GAMES)
 def test_shipped_game_passes_every_check(name):
-    entry = catalog.find(name)
+    entry = registry.find(name)
 
-    found = list(check_game(entry, entry.settings(turns=15)))
+    findings = list(check_game(entry, entry.settings(turns=15)))
 
-    assert [finding for finding in found if finding.result == "failed"] == []
-    assert len(found) == len(SENTENCES)
+    assert [finding for finding in findings if finding.result == "failed"] == []
+    assert len(findings) == len(SENTENCES)
 
 
 @pytest.mark.shows("H2")
 @pytest.mark.parametrize("name", ["treasurehunt", "gathering"])
 def test_grid_game_passes_every_check_at_full_length(name):
-    entry = catalog.find(name)
+    entry = registry.find(name)
 
-    found = list(check_game(entry, entry.settings()))
+    findings = list(check_game(entry, entry.settings()))
 
-    assert [finding for finding in found if finding.result != "passed"] == []
+    assert [finding for finding in findings if finding.result != "passed"] == []
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_world_of_sixteen_equals_the_same_world_alone(name, monkeypatch):
     monkeypatch.setattr(checks, "WORLDS", 16)
     monkeypatch.setattr(checks, "TURNS", 20)
-    entry = catalog.find(name)
+    entry = registry.find(name)
 
-    detail = Conformance(entry, entry.settings(turns=15)).worlds_do_not_touch()
+    detail = Conformance(entry, entry.settings(turns=15)).keeps_worlds_apart()
 
     assert detail == "16 worlds of 40 turns, bit for bit"
 
@@ -177,52 +177,52 @@ def test_world_of_sixteen_equals_the_same_world_alone(name, monkeypatch):
     ids=str,
 )
 def test_matrix_game_of_any_settings_passes_every_check(settings):
-    entry = catalog.find("iterated_stag_hunt")
+    entry = registry.find("iterated_stag_hunt")
 
-    found = list(check_game(entry, entry.settings(turns=15, **settings)))
+    findings = list(check_game(entry, entry.settings(turns=15, **settings)))
 
-    assert [finding for finding in found if finding.result == "failed"] == []
+    assert [finding for finding in findings if finding.result == "failed"] == []
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", ["treasurehunt", "gathering"])
 def test_grid_game_acting_in_turn_passes_every_check(name):
-    entry = catalog.find(name)
+    entry = registry.find(name)
     settings = entry.settings(turns=15, acting="in_turn")
 
-    found = list(check_game(entry, settings))
+    findings = list(check_game(entry, settings))
 
-    assert [finding for finding in found if finding.result == "failed"] == []
+    assert [finding for finding in findings if finding.result == "failed"] == []
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("rules", [Field, Sum])
 def test_game_without_a_planted_bug_passes_every_check(rules):
-    found = list(check_game(entry_of(rules), rules.Settings()))
+    findings = list(check_game(entry_of(rules), rules.Settings()))
 
-    assert [finding for finding in found if finding.result == "failed"] == []
+    assert [finding for finding in findings if finding.result == "failed"] == []
 
 
 @pytest.mark.parametrize("name", ["treasurehunt", "gathering"])
-def test_game_goes_back_to_the_same_arrays_and_pictures(name):
-    entry = catalog.find(name)
+def test_game_is_restored_to_the_same_arrays_and_images(name):
+    entry = registry.find(name)
     playback = Playback(entry.build(entry.settings(turns=60), 2, 0), seed=5)
 
-    def play_on() -> tuple[list[Any], list[Any], dict[str, Any]]:
-        turns_played, pictures = [], []
+    def play() -> tuple[list[Any], list[Any], dict[str, Any]]:
+        turns_played, images = [], []
         for turn in range(100):
             turns_played.append(playback.turn(turn))
-            pictures.append(playback.game.render(1).tobytes())
-        return turns_played, pictures, playback.game.snapshot()
+            images.append(playback.game.render(1).tobytes())
+        return turns_played, images, playback.game.snapshot()
 
     playback.turns(200, 230)
     snapshot = playback.game.snapshot()
-    first = play_on()
+    first = play()
     playback.game.restore(snapshot)
-    second = play_on()
+    second = play()
 
-    for one, other in zip(first[0], second[0], strict=True):
-        compare(one, other, None, "after going back")
+    for left, right in zip(first[0], second[0], strict=True):
+        compare(left, right, None, "after restoring")
     assert first[1] == second[1]
     assert all(np.array_equal(first[2][name], second[2][name]) for name in first[2])
 
@@ -231,7 +231,7 @@ def test_game_goes_back_to_the_same_arrays_and_pictures(name):
 
 
 class FirstComesFirst(Field):
-    """Settles all moves at the end of the turn, agent 0's always first."""
+    """Resolves all moves at the end of the turn, always agent 0 first."""
 
     def act(self, world: grid.World, me: grid.Me) -> None:
         pass
@@ -250,7 +250,7 @@ class LastComesFirst(FirstComesFirst):
 
 
 class KingOfTheTurn(Field):
-    """Pays whoever acts first in a turn: a matter of the order, and of nothing else."""
+    """Pays the agent that acts first in a turn: only the order matters."""
 
     def declare(self) -> None:
         super().declare()
@@ -273,7 +273,7 @@ class Bonus(Field):
 
 
 class LastSeatIsBlind(Field):
-    """The last agent now and then gets nothing for its gem."""
+    """The last agent sometimes gets nothing for its gem."""
 
     def act(self, world: grid.World, me: grid.Me) -> None:
         super().act(world, me)
@@ -282,7 +282,7 @@ class LastSeatIsBlind(Field):
 
 
 class Unlike(Sum):
-    """Four agents of one role, of which two see more; agent 0 is paid for waiting."""
+    """Four agents of one role, two of which observe more; agent 0 is paid extra."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -320,27 +320,27 @@ class Unlike(Sum):
     [(Bonus, "0", "[+]"), (LastSeatIsBlind, "2", "-")],
 )
 def test_planted_seat_advantage_is_found(rules, seat, sign):
-    words = (
-        rf"^seat {seat} of 'hunter' played by random gets {sign}[\d.]+ against the mean "
-        r"of all seats, \d+ standard errors$"
+    message = (
+        rf"^seat {seat} of 'hunter' played by random gets {sign}[\d.]+ relative to the "
+        r"mean of all seats, \d+ standard errors$"
     )
 
-    with pytest.raises(Broken, match=words):
-        conformance(rules).treats_seats_alike()
+    with pytest.raises(Broken, match=message):
+        conformance(rules).treats_seats_equally()
 
 
 @pytest.mark.shows("H2")
 @pytest.mark.parametrize("rules", [FirstComesFirst, LastComesFirst])
 def test_agent_that_always_acts_first_is_found(rules):
-    words = r"^(seat \d of 'hunter' played by random gets|agent \d+ wins) "
+    message = r"^(seat \d of 'hunter' played by random gets|agent \d+ wins) "
 
-    with pytest.raises(Broken, match=words):
-        conformance(rules).treats_seats_alike()
+    with pytest.raises(Broken, match=message):
+        conformance(rules).treats_seats_equally()
 
 
 @pytest.mark.shows("H2")
-def test_order_that_decides_everything_and_is_fair_over_time_is_no_finding():
-    detail = conformance(KingOfTheTurn).treats_seats_alike()
+def test_order_that_decides_everything_but_is_fair_over_time_is_not_a_finding():
+    detail = conformance(KingOfTheTurn).treats_seats_equally()
 
     assert detail == "400 turns in 64 worlds each with random"
 
@@ -348,30 +348,30 @@ def test_order_that_decides_everything_and_is_fair_over_time_is_no_finding():
 @pytest.mark.shows("H2")
 def test_seat_advantage_among_unlike_agents_of_one_role_is_found():
     with pytest.raises(Broken, match=r"^seat [01] of 'adder' played by random gets "):
-        conformance(Unlike).treats_seats_alike()
+        conformance(Unlike).treats_seats_equally()
 
 
 @pytest.mark.shows("H2")
-def test_seats_of_a_fair_game_are_alike():
-    detail = conformance(Field).treats_seats_alike()
+def test_seats_of_a_fair_game_are_equal():
+    detail = conformance(Field).treats_seats_equally()
 
     assert detail == "400 turns in 64 worlds each with random"
 
 
-def test_seats_are_not_compared_where_the_order_is_fixed():
-    with pytest.raises(Skipped, match="order is fixed, which favours the first"):
-        conformance(Field, order="fixed").treats_seats_alike()
+def test_seats_are_not_compared_if_the_order_is_fixed():
+    with pytest.raises(Skipped, match="order is fixed, which favours the first agent"):
+        conformance(Field, order="fixed").treats_seats_equally()
 
 
-def test_seats_are_not_compared_where_nobody_is_alike():
-    entry = catalog.find("iterated_chicken")
+def test_seats_are_not_compared_if_all_agents_differ():
+    entry = registry.find("iterated_chicken")
     settings = entry.settings(history=(1, 2))
 
-    with pytest.raises(Skipped, match="no two agents are alike"):
-        Conformance(entry, settings).treats_seats_alike()
+    with pytest.raises(Skipped, match="no two agents have the same role, observations"):
+        Conformance(entry, settings).treats_seats_equally()
 
 
-# What only one can have.
+# Contests.
 
 
 class BothGetIt(Field):
@@ -430,17 +430,17 @@ class BothGetItForAPrice(BothGetItAtOnce):
     ],
 )
 def test_double_counted_gem_is_found(rules, amount):
-    words = (
-        rf"^agents \d+ and \d+ both got \[{amount}, {amount}\] for the one thing they "
-        r"went for in world \d+, turn \d+$"
+    message = (
+        rf"^agents \d+ and \d+ both got \[{amount}, {amount}\] for one thing in "
+        r"world \d+, turn \d+$"
     )
 
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(Broken, match=message):
         conformance(rules).gives_each_thing_once()
 
 
 @pytest.mark.shows("H2")
-def test_gem_that_goes_to_one_is_no_finding():
+def test_gem_that_goes_to_one_agent_is_not_a_finding():
     detail = conformance(Field).gives_each_thing_once()
 
     assert int(detail.removesuffix(" contests")) > 100
@@ -457,13 +457,13 @@ class Pair(Field):
 
 
 @pytest.mark.shows("H2")
-def test_game_for_two_is_never_played_by_more():
+def test_game_for_two_agents_is_never_played_by_more():
     detail = conformance(Pair).gives_each_thing_once()
 
     assert int(detail.removesuffix(" contests")) > 0
 
 
-def test_games_without_things_have_nothing_to_contest():
+def test_games_without_a_grid_have_no_contests():
     with pytest.raises(Skipped, match="only grid games have things to take"):
         conformance(Sum).gives_each_thing_once()
 
@@ -475,7 +475,7 @@ class Empty(Field):
         pass
 
 
-def test_game_in_which_nobody_meets_says_so():
+def test_game_without_contests_is_skipped():
     with pytest.raises(Skipped, match="no two agents went for the same thing"):
         conformance(Empty).gives_each_thing_once()
 
@@ -484,7 +484,7 @@ def test_game_in_which_nobody_meets_says_so():
 
 
 class AnyHit(Field):
-    """Says `if hit.any()` where it should say `where=hit`."""
+    """Uses `if hit.any()` instead of `where=hit`."""
 
     def act(self, world: grid.World, me: grid.Me) -> None:
         hit = world.value(me.target) > 0
@@ -494,7 +494,7 @@ class AnyHit(Field):
 
 
 class MeanOfWorlds(Field):
-    """Compares an agent with its other selves in other worlds."""
+    """Compares an agent with itself in the other worlds."""
 
     def act(self, world: grid.World, me: grid.Me) -> None:
         worth = world.value(me.target)
@@ -503,7 +503,7 @@ class MeanOfWorlds(Field):
 
 
 class FirstWorldDecides(Field):
-    """Takes one world's number for all."""
+    """Uses one world's random number for all worlds."""
 
     def before(self, world: grid.World) -> None:
         if world.uniform()[0] < 0.5:
@@ -511,7 +511,7 @@ class FirstWorldDecides(Field):
 
 
 class CountsWhatHappened(Sum):
-    """Counts only in turns in which everybody, everywhere, added."""
+    """Counts only in turns in which agent 0 added in all worlds."""
 
     counts = ("added",)
 
@@ -524,39 +524,39 @@ class CountsWhatHappened(Sum):
 
 @pytest.mark.parametrize("rules", [AnyHit, MeanOfWorlds])
 def test_planted_leak_between_worlds_is_found_in_the_rewards(rules):
-    words = r"^rewards of world \d differs in turn \d+ when it plays alone$"
+    message = r"^rewards in world \d differed in turn \d+ when played on its own$"
 
-    with pytest.raises(Broken, match=words):
-        conformance(rules).worlds_do_not_touch()
+    with pytest.raises(Broken, match=message):
+        conformance(rules).keeps_worlds_apart()
 
 
-def test_planted_leak_between_worlds_is_found_in_what_agents_see():
-    words = (
-        r"^part 'view' of agent '\d' of world [1-3] differs in turn \d+ when it plays "
-        "alone$"
+def test_planted_leak_between_worlds_is_found_in_the_observations():
+    message = (
+        r"^part 'view' of agent '\d' in world [1-3] differed in turn \d+ when played on "
+        "its own$"
     )
 
-    with pytest.raises(Broken, match=words):
-        conformance(FirstWorldDecides).worlds_do_not_touch()
+    with pytest.raises(Broken, match=message):
+        conformance(FirstWorldDecides).keeps_worlds_apart()
 
 
 def test_metric_that_depends_on_other_worlds_is_found():
-    with pytest.raises(Broken, match=r"^(count )?'?added'? .*when it plays alone"):
-        conformance(CountsWhatHappened).worlds_do_not_touch()
+    with pytest.raises(Broken, match=r"^(count )?'?added'? .*when played on its own"):
+        conformance(CountsWhatHappened).keeps_worlds_apart()
 
 
 # Repeating.
 
 
-class NumpysOwnChance(Field):
-    """Draws from numpy's one stream for everybody."""
+class NumpysGlobalStream(Field):
+    """Draws from numpy's global stream."""
 
     def before(self, world: grid.World) -> None:
         world.fill(self.gem, np.random.random(world.layout.cells) < 0.01)
 
 
-class OneStreamOfItsOwn(Field):
-    """Has a generator nobody can put back."""
+class HasItsOwnStream(Field):
+    """Has a generator that no snapshot restores."""
 
     def declare(self) -> None:
         super().declare()
@@ -567,21 +567,23 @@ class OneStreamOfItsOwn(Field):
         me.reward += self.stream.random()
 
 
-def test_game_with_numpys_own_random_numbers_does_not_repeat_itself():
-    words = r"^part 'view' of agent '\d' of world \d differs in turn \d+ of a second run$"
+def test_game_with_numpys_global_stream_does_not_repeat_itself():
+    message = (
+        r"^part 'view' of agent '\d' in world \d differed in turn \d+ in a second run$"
+    )
 
-    with pytest.raises(Broken, match=words):
-        conformance(NumpysOwnChance).repeats_itself()
+    with pytest.raises(Broken, match=message):
+        conformance(NumpysGlobalStream).repeats_itself()
 
 
 def test_stream_that_is_not_part_of_the_snapshot_is_found():
-    words = r"^rewards of world 0 differs in turn 50 after going back$"
+    message = r"^rewards in world 0 differed in turn 50 after restoring$"
 
-    with pytest.raises(Broken, match=words):
-        conformance(OneStreamOfItsOwn).goes_back_exactly()
+    with pytest.raises(Broken, match=message):
+        conformance(HasItsOwnStream).restores_exactly()
 
 
-# What was handed out.
+# Observations that were returned.
 
 
 class SeesItsState(Sum):
@@ -629,7 +631,7 @@ class OneBufferForBoth(Sum):
 
 
 class SeesOneBuffer(Sum):
-    """Fills one buffer anew in every turn, when nobody looks at the last one."""
+    """Reuses its buffers in every turn, which is allowed."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -643,27 +645,27 @@ class SeesOneBuffer(Sum):
 
 
 @pytest.mark.parametrize(
-    ("rules", "what"),
+    ("rules", "array"),
     [
         (SeesItsState, "part 'total' of agent 'anna'"),
         (OneBufferForBoth, "part 'total' of agent 'anna'"),
         (ActiveIsItsState, "active of agent 'anna'"),
     ],
 )
-def test_array_that_changes_after_it_was_handed_out_is_found(rules, what):
-    words = rf"^{what} of world \d differs in turn \d+ when looked at a turn later$"
+def test_array_that_changes_after_it_was_returned_is_found(rules, array):
+    message = rf"^{array} in world \d differed in turn \d+ when read again at the end of"
 
-    with pytest.raises(Broken, match=words):
-        conformance(rules).leaves_what_it_said()
+    with pytest.raises(Broken, match=message):
+        conformance(rules).leaves_observations_unchanged()
 
 
-def test_array_may_be_used_again_once_the_next_turn_begins():
-    detail = conformance(SeesOneBuffer).leaves_what_it_said()
+def test_array_can_be_reused_once_the_next_turn_begins():
+    detail = conformance(SeesOneBuffer).leaves_observations_unchanged()
 
     assert detail == "20 turns"
 
 
-# Going back.
+# Restoring.
 
 
 class SnapshotMissesTotal(Sum):
@@ -679,19 +681,19 @@ class RestoreMissesTotal(Sum):
         self.turn[...] = arrays["turn"]
 
 
-class KeepsTalliesOnItself(Field):
-    """Remembers gems in an array the engine knows nothing of, and never clears it."""
+class KeepsStateOnItself(Field):
+    """Keeps gems in an array that the engine does not know, and never clears it."""
 
     def declare(self) -> None:
         super().declare()
-        self.tally: Any = None
+        self.gems: Any = None
 
     def act(self, world: grid.World, me: grid.Me) -> None:
-        if self.tally is None:
-            self.tally = np.zeros(world.worlds, np.float32)
-        self.tally += world.value(me.target)
+        if self.gems is None:
+            self.gems = np.zeros(world.worlds, np.float32)
+        self.gems += world.value(me.target)
         super().act(world, me)
-        me.reward += 0.01 * self.tally
+        me.reward += 0.01 * self.gems
 
 
 class SnapshotIsItsState(Sum):
@@ -702,7 +704,7 @@ class SnapshotIsItsState(Sum):
 
 
 class HiddenColumn(Sum):
-    """Keeps something in the snapshot that the same actions do not bring again."""
+    """Has a snapshot array that the same actions do not reproduce."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -720,37 +722,39 @@ class HiddenColumn(Sum):
     "rules", [SnapshotMissesTotal, RestoreMissesTotal], ids=["snapshot", "restore"]
 )
 def test_array_that_a_snapshot_misses_is_found(rules):
-    words = r"^part 'total' of agent 'anna' of world \d differs in turn 50 after going"
+    message = (
+        r"^part 'total' of agent 'anna' in world \d differed in turn 50 after restoring"
+    )
 
-    with pytest.raises(Broken, match=words):
-        conformance(rules).goes_back_exactly()
-
-
-def test_state_that_the_engine_does_not_know_is_found_by_going_back():
-    words = r"^rewards of world \d differs in turn 50 after going back$"
-
-    with pytest.raises(Broken, match=words):
-        conformance(KeepsTalliesOnItself).goes_back_exactly()
+    with pytest.raises(Broken, match=message):
+        conformance(rules).restores_exactly()
 
 
-def test_column_that_comes_out_differently_is_named():
+def test_state_that_the_engine_does_not_know_is_found_by_restoring():
+    message = r"^rewards in world \d differed in turn 50 after restoring$"
+
+    with pytest.raises(Broken, match=message):
+        conformance(KeepsStateOnItself).restores_exactly()
+
+
+def test_array_that_is_different_after_restoring_is_named():
     with pytest.raises(
-        Broken, match=r"^column 'age' of the snapshot differs after going back$"
+        Broken, match=r"^array 'age' of the snapshot differed after restoring$"
     ):
-        conformance(HiddenColumn).goes_back_exactly()
+        conformance(HiddenColumn).restores_exactly()
 
 
 def test_snapshot_that_changes_with_the_game_is_found():
     with pytest.raises(Broken, match=r"'(total|turn)' of the snapshot"):
-        conformance(SnapshotIsItsState).goes_back_exactly()
+        conformance(SnapshotIsItsState).restores_exactly()
 
 
-def test_game_that_cannot_be_snapshot_is_not_asked_to_go_back():
+def test_game_without_snapshots_is_not_restored():
     class Fleeting(Sum):
         snapshot = Game.snapshot
 
-    with pytest.raises(Skipped, match="the game cannot be snapshot"):
-        conformance(Fleeting).goes_back_exactly()
+    with pytest.raises(Skipped, match="the game has no snapshots"):
+        conformance(Fleeting).restores_exactly()
 
 
 # After a reset.
@@ -762,7 +766,7 @@ class ForgetsToClearTotal(Sum):
 
 
 class DoorStaysOpen(Sum):
-    """Whoever adds first opens a door that the next episode finds open."""
+    """Adding opens a door, and the next episode finds it open."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -785,40 +789,40 @@ class DoorStaysOpen(Sum):
 
 @pytest.mark.shows("D11")
 def test_array_that_a_reset_does_not_clear_is_found():
-    words = (
-        r"^part 'total' of agent 'anna' of world 0 differs in turn 0 after another "
+    message = (
+        r"^part 'total' of agent 'anna' in world 0 differed in turn 0 after a different "
         "first episode$"
     )
 
-    with pytest.raises(Broken, match=words):
-        conformance(ForgetsToClearTotal).forgets_the_last_episode()
+    with pytest.raises(Broken, match=message):
+        conformance(ForgetsToClearTotal).resets_completely()
 
 
 @pytest.mark.shows("D11")
 def test_column_that_was_never_declared_and_so_is_not_reset_is_found():
-    words = r"^rewards of world 0 differs in turn 0 after another first episode$"
+    message = r"^rewards in world 0 differed in turn 0 after a different first episode$"
 
-    with pytest.raises(Broken, match=words):
-        conformance(KeepsTalliesOnItself).forgets_the_last_episode()
+    with pytest.raises(Broken, match=message):
+        conformance(KeepsStateOnItself).resets_completely()
 
 
 @pytest.mark.shows("D11")
-def test_flag_that_every_lively_episode_sets_and_no_reset_clears_is_found():
-    words = (
-        r"^part 'total' of agent 'anna' of world 0 differs in turn \d+ after another "
+def test_flag_that_every_random_episode_sets_and_no_reset_clears_is_found():
+    message = (
+        r"^part 'total' of agent 'anna' in world 0 differed in turn \d+ after a different "
         "first episode$"
     )
 
-    with pytest.raises(Broken, match=words):
-        conformance(DoorStaysOpen).forgets_the_last_episode()
+    with pytest.raises(Broken, match=message):
+        conformance(DoorStaysOpen).resets_completely()
 
 
 @pytest.mark.shows("D11")
 @pytest.mark.parametrize("name", GAMES)
 def test_nothing_of_the_old_episode_remains_in_a_shipped_game(name):
-    entry = catalog.find(name)
+    entry = registry.find(name)
 
-    detail = Conformance(entry, entry.settings(turns=30)).forgets_the_last_episode()
+    detail = Conformance(entry, entry.settings(turns=30)).resets_completely()
 
     assert detail.startswith("100 turns ")
 
@@ -832,7 +836,7 @@ class OneAxisTooMany(Sum):
 
 
 class Late(Sum):
-    """Breaks its word only in its second episode."""
+    """Breaks its contract only in its second episode."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -852,12 +856,12 @@ def test_part_of_another_shape_breaks_the_contract():
 
     assert str(raised.value) == (
         "game 'oneaxistoomany' gave agent 'anna' part 'total' as (4, 1, 1) float32, "
-        "expected (4, 1) float32: the first axis is the world, the rest as declared."
+        "expected (4, 1) float32: the first axis is the world, the others are as declared."
     )
 
 
 def test_contract_is_checked_beyond_the_first_episode():
-    with pytest.raises(GameError, match="gave rewards of nan to agent 'anna' in world"):
+    with pytest.raises(GameError, match=r"gave agent 'anna' in world \d a reward of nan"):
         conformance(Late).keeps_its_contract()
 
 
@@ -866,23 +870,23 @@ def test_contract_is_checked_beyond_the_first_episode():
 
 @pytest.mark.usefixtures("quick")
 def test_failing_check_does_not_stop_the_others():
-    found = list(check_game(entry_of(KeepsTalliesOnItself), Field.Settings()))
+    findings = list(check_game(entry_of(KeepsStateOnItself), Field.Settings()))
 
-    failed = {finding.sentence for finding in found if finding.result == "failed"}
-    assert len(found) == len(SENTENCES)
+    failed = {finding.sentence for finding in findings if finding.result == "failed"}
+    assert len(findings) == len(SENTENCES)
     assert failed >= {
-        "After restoring a snapshot, the same actions bring the same again.",
-        "After a reset nothing of the old episode remains.",
+        "After restoring a snapshot, the same actions have the same results.",
+        "After a reset, nothing of the last episode remains.",
     }
 
 
 @pytest.mark.usefixtures("quick")
-def test_game_that_breaks_its_contract_fails_with_the_words_of_the_guard():
-    found = list(check_game(entry_of(OneAxisTooMany), Settings()))
+def test_game_that_breaks_its_contract_fails_with_the_message_of_the_guard():
+    findings = list(check_game(entry_of(OneAxisTooMany), Settings()))
 
-    first = found[0]
+    first = findings[0]
     assert first.sentence == (
-        "What the game says has the declared shape and type, turn after turn."
+        "Everything the game returns has the declared shape and type."
     )
     assert first.result == "failed"
     assert first.detail.startswith("game 'oneaxistoomany' gave agent 'anna' part")
@@ -890,15 +894,33 @@ def test_game_that_breaks_its_contract_fails_with_the_words_of_the_guard():
 
 @pytest.mark.usefixtures("quick")
 def test_check_that_does_not_apply_says_why():
-    found = list(check_game(entry_of(Sum), Settings()))
+    findings = list(check_game(entry_of(Sum), Settings()))
 
-    skipped = {f.sentence: f.detail for f in found if f.result == "skipped"}
+    skipped = {f.sentence: f.detail for f in findings if f.result == "skipped"}
     assert skipped == {
-        "What only one agent can have goes to exactly one.": "only grid games have "
-        "things to take"
+        "A thing that two agents go for is given to only one of them.": "only grid games "
+        "have things to take"
     }
 
 
-def test_every_check_is_a_sentence_of_its_own():
+def test_every_check_has_its_own_sentence():
     assert len(set(SENTENCES)) == len(SENTENCES) >= 8
     assert all(sentence.endswith(".") for sentence in SENTENCES)
+
+
+class RaisesLate(Field):
+    """Raises in its second turn, whoever plays it."""
+
+    def after(self, world: grid.World) -> None:
+        if world.turn[0] > 0:
+            raise IndexError("no such gem")
+
+
+@pytest.mark.usefixtures("quick")
+def test_whatever_a_game_raises_fails_its_checks_with_one_line():
+    findings = list(check_game(entry_of(RaisesLate), Field.Settings()))
+
+    line = RaisesLate.after.__code__.co_firstlineno + 2
+    assert len(findings) == len(SENTENCES)
+    assert {finding.result for finding in findings} == {"failed"}
+    assert all(f"(test_checks.py, line {line})" in f.detail for f in findings)

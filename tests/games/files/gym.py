@@ -79,8 +79,8 @@ def lights(render_mode: str | None = None) -> Lights:
 class AnyLights(Lights):
     """Hands on whatever it is made with."""
 
-    def __init__(self, **words):
-        super().__init__(**words)
+    def __init__(self, **keywords):
+        super().__init__(**keywords)
 
 
 class Faulty(gymnasium.Env):
