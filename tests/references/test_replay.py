@@ -71,5 +71,5 @@ def test_draws_are_as_frequent_as_the_paper_says():
     drawn, _ = tree.sample((np.arange(100_000) + 0.5) / 100_000)
 
     powers = (errors + 1e-3) ** 0.6
-    found = [(drawn == step).mean() for step in steps]
-    np.testing.assert_allclose(found, powers / powers.sum(), rtol=0, atol=2e-5)
+    shares = [(drawn == step).mean() for step in steps]
+    np.testing.assert_allclose(shares, powers / powers.sum(), rtol=0, atol=2e-5)
