@@ -15,7 +15,7 @@ import numpy as np
 from rookery.errors import GameError, RookeryError
 from rookery.games.base import Game, Observations, Outcome, Phases, are_finite
 from rookery.games.declared import faults_of
-from rookery.plugins import where
+from rookery.plugins import locate_error
 from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
@@ -52,7 +52,7 @@ class GuardedGame(Game):
             raise
         except BaseException as error:
             raise self._error(
-                f"raised in {method.__name__}(): {where(error)}",
+                f"raised in {method.__name__}(): {locate_error(error)}",
                 "the mistake is in the game",
             ) from error
 

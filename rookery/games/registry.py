@@ -21,7 +21,7 @@ from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.players import RandomPlayer
-from rookery.plugins import foreign_name, load_object, where
+from rookery.plugins import foreign_name, load_object, locate_error
 from rookery.stop import LEAVING
 
 
@@ -103,8 +103,8 @@ def _builder(name: str, found: type[Game] | type[GridGame]) -> Callable[..., Gam
             raise
         except BaseException as error:
             raise GameError(
-                f"game '{name}' raised while it was built: {where(error)}: the mistake is "
-                "in the game."
+                f"game '{name}' raised while it was built: {locate_error(error)}: the "
+                "mistake is in the game."
             ) from error
 
     return build

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.errors import ArrayFileError
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import (
     Checkpoint,
-    CheckpointError,
     checkpoints_in,
     is_whole,
     load_checkpoint,
@@ -75,7 +75,7 @@ def refusals(path: Path, damaged: Iterator[bytes]) -> Iterator[str]:
         path.write_bytes(data)
         try:
             files, manifest = load_checkpoint(path.parent)
-        except CheckpointError as error:
+        except ArrayFileError as error:
             yield str(error)
         else:  # only what JSON does not mind: white space
             assert path.name == "manifest.json"
@@ -168,7 +168,7 @@ def test_a_forged_manifest_is_refused_in_one_line(
     (run / "checkpoints" / "ckpt-3").rename(run / "aside")
     opened = Run(run)
 
-    with pytest.raises(CheckpointError, match="no checkpoint can be used: ") as error:
+    with pytest.raises(ArrayFileError, match="no checkpoint can be used: ") as error:
         Session(opened.entry, resumed_config(opened), run, resume=True)
 
     assert "\n" not in str(error.value)

@@ -19,7 +19,7 @@ from rookery.games.adapters.game import ForeignGame
 from rookery.games.adapters.lists import Lists
 from rookery.games.adapters.settings import RENDER_MODE, Keywords, keyword_settings, rebuilt
 from rookery.games.adapters.world import Unfit
-from rookery.plugins import is_file, load_module, one_line
+from rookery.plugins import describe_error, is_file, load_module
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
 
@@ -137,8 +137,8 @@ def creator_of(spec: EnvSpec, path: str) -> Any:
         return load_env_creator(point) if isinstance(point, str) else point
     except Exception as error:
         raise ConfigError(
-            f"'{path}' could not be imported: {one_line(error).rstrip('.')}: install what "
-            "the game needs."
+            f"'{path}' could not be imported: {describe_error(error).rstrip('.')}: install "
+            "what the game needs."
         ) from error
 
 

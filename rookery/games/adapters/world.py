@@ -16,7 +16,7 @@ import numpy as np
 
 from rookery.errors import GameError
 from rookery.games.adapters.spaces import Seat
-from rookery.plugins import where
+from rookery.plugins import locate_error
 from rookery.specs import Array
 
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")
@@ -25,8 +25,8 @@ STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 def raised(path: str, method: str, number: int, error: Exception) -> GameError:
     """Return the error of a game that raised one itself."""
     return GameError(
-        f"{path} raised in {method} in world {number}: {where(error)}: check the game's "
-        "settings; if they are right, the mistake is in the game."
+        f"{path} raised in {method} in world {number}: {locate_error(error)}: check the "
+        "game's settings; if they are right, the mistake is in the game."
     )
 
 
