@@ -100,8 +100,8 @@ def test_settings_that_match_no_agent_are_named() -> None:
         config.check_agents(["hunter1", "prey"])
 
     assert caught.value.problems == (
-        "'agents.hunter' fits no agent of 'maze': did you mean 'hunter1'?",
-        "'agents.\"wolf*\"' fits no agent of 'maze': known are hunter1, prey.",
+        "'agents.hunter' matches no agent of 'maze': did you mean 'hunter1'?",
+        "'agents.\"wolf*\"' matches no agent of 'maze': known are hunter1, prey.",
     )
 
 
