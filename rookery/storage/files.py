@@ -108,28 +108,28 @@ class Attempts:
         self._say = say
         self._failing: dict[str, str] = {}
 
-    def __call__(self, what: str, write: Callable[[], object]) -> bool:
-        """Call `write`, which writes `what`; return whether it succeeded."""
+    def __call__(self, name: str, write: Callable[[], object]) -> bool:
+        """Call `write`, which writes the file or files `name`; return its success."""
         try:
             write()
         except OSError as error:
-            self.note(what, error.strerror or str(error))
+            self.note(name, error.strerror or str(error))
             return False
-        self.note(what, "")
+        self.note(name, "")
         return True
 
-    def note(self, what: str, reason: str) -> None:
-        """Record why `what` could not be written; '' if it could."""
+    def note(self, name: str, reason: str) -> None:
+        """Record why `name` could not be written; '' if it could."""
         if not reason:
-            self._failing.pop(what, None)
+            self._failing.pop(name, None)
             return
         if not self._failing:
             self._say(
-                f"cannot write {what} ({reason}): training continues without saving what "
+                f"cannot write {name} ({reason}): training continues without saving what "
                 f"cannot be written; {remedy(reason)}."
             )
-        self._failing[what] = reason
+        self._failing[name] = reason
 
-    def reason(self, what: str) -> str:
-        """Return why `what` could not be written the last time; '' if it could."""
-        return self._failing.get(what, "")
+    def reason(self, name: str) -> str:
+        """Return why `name` could not be written the last time; '' if it could."""
+        return self._failing.get(name, "")
