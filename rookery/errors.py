@@ -1,13 +1,15 @@
-"""Every exception Rookery raises on purpose.
+"""The exceptions that Rookery raises on purpose.
 
-    RookeryError            anything a user can put right; the command line prints one line
-    ├── ConfigError         a setting, a name or a file the user gave does not fit
+    RookeryError            anything a user can fix; the command line prints one line
+    ├── ConfigError         a setting, a name or a file that the user gave does not fit
+    ├── ArrayFileError      a checkpoint, a recording or an exported agent cannot be used
     ├── GameError           a game broke its contract while being built or played
-    ├── AlgorithmError      a user's own algorithm or network raised, or broke its contract
+    ├── AlgorithmError      a user's algorithm or network raised, or broke its contract
     ├── PlayerError         a scripted player does not fit its agent, or broke its contract
-    └── ProbeError          a user's probe raised, or returned something else than numbers
+    └── ProbeError          a user's probe raised, or did not return numbers by name
 
-A message says what was found, what was expected and what to do, in one line.
+A few more are defined beside the only code that raises them, such as `NotSaved` in
+`runs.session`. A message says in one line what was found, what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ import resource
 from collections.abc import Iterable, Sequence
 
 LISTED = 16
-"""Names shown where none is near."""
+"""Names listed where none is close."""
 
 
 class RookeryError(Exception):
-    """Something the user can put right."""
+    """Something the user can fix."""
 
     exit_code = 2
     is_on_record = False
-    """Whether the process that failed has left its traceback already."""
+    """Whether the process that failed has already logged the traceback."""
 
 
 class ConfigError(RookeryError):
@@ -37,12 +39,16 @@ class ConfigError(RookeryError):
         super().__init__(_joined(problems))
 
 
+class ArrayFileError(RookeryError):
+    """A checkpoint, recording or exported agent is missing, damaged or does not fit."""
+
+
 class GameError(RookeryError):
     """A game broke its contract."""
 
 
 class AlgorithmError(RookeryError):
-    """A user's own algorithm or network raised, or broke its contract."""
+    """A user's algorithm or network raised, or broke its contract."""
 
 
 class PlayerError(RookeryError):
@@ -50,19 +56,19 @@ class PlayerError(RookeryError):
 
 
 class ProbeError(RookeryError):
-    """A user's probe raised, or returned something else than numbers by name."""
+    """A user's probe raised, or did not return numbers by name."""
 
 
-def nearest(found: str, known: Iterable[str]) -> str:
-    """Return advice for an unknown name: the nearest known one, else the list."""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return advice for an unknown name: the closest known name, or the list of them."""
     names = sorted(known)
-    match = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
-    if match:
-        return f"did you mean '{match[0]}'?"
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if matches:
+        return f"did you mean '{matches[0]}'?"
     if not names:
         return "there are none."
-    more = ", …" if len(names) > LISTED else ""
-    return f"known are {', '.join(names[:LISTED])}{more}."
+    rest = ", …" if len(names) > LISTED else ""
+    return f"known are {', '.join(names[:LISTED])}{rest}."
 
 
 def advice(error: OSError) -> str:
@@ -71,8 +77,8 @@ def advice(error: OSError) -> str:
         return ""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (
-        f"{limit} open files are allowed, and more are needed: raise the limit, for "
-        "example with `ulimit -n 1024`."
+        f"only {limit} files can be open at a time: raise the limit, for example with "
+        "`ulimit -n 1024`."
     )
 
 

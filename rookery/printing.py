@@ -1,7 +1,7 @@
-"""What everybody prints with: one place decides how text gets to the terminal.
+"""Printing to the terminal.
 
-Ids, names and paths are the user's: whatever looks like markup in them is printed as it
-is. Styles are given beside the text, never within it.
+Ids, names and paths come from the user, so markup within text is never interpreted; styles
+are passed separately.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def say(line: str) -> None:
-    """Print one line on standard error, whatever breaks lines in it."""
+    """Print one line on standard error; line breaks become spaces."""
     err.print(" ".join(line.splitlines()), soft_wrap=True)
 
 
 def tell(text: str, **style: Any) -> None:
-    """Print text on standard output with the lines that it has, however long."""
+    """Print text on standard output without wrapping its lines."""
     out.print(text, soft_wrap=True, **style)
 
 
 def print_json(value: Any) -> None:
-    """Print one object on standard output, which is all that counts there."""
+    """Print one object on standard output as JSON."""
     take_lost()
     print(json.dumps(value, indent=2))
 
 
-def command(*words: object) -> str:
-    """Return a command of ours as it can be pasted into a shell."""
-    return shlex.join(["rookery", *map(str, words)])
+def command(*arguments: object) -> str:
+    """Return a `rookery` command that can be pasted into a shell."""
+    return shlex.join(["rookery", *map(str, arguments)])

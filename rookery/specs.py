@@ -1,4 +1,4 @@
-"""What an agent sees and can do: plain data that every stage agrees on."""
+"""What agents observe and can do, as plain data that all processes share."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Part:
-    """One named piece of an observation, without the leading world axis."""
+    """One named part of an observation, without the leading world axis."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     labels: tuple[str, ...] = ()
-    """What lies along the first axis, where it has names: ('wall', 'gem', …)."""
+    """Names of the entries along the first axis, if any: ('wall', 'gem', …)."""
     scale: float = 1.0
-    """What a network multiplies it by: 1 / 255 for pictures."""
+    """Factor that a network applies to it: 1 / 255 for images."""
 
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"
@@ -31,48 +31,48 @@ class Part:
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """Who an agent is, what it sees and what it can do."""
+    """An agent: its id and role, its observation and its actions."""
 
     id: str
     role: str
     parts: Mapping[str, Part]
     actions: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    """Names; a tuple of tuples is a product, such as move × message."""
+    """Action names; a tuple of tuples is a product, such as move × message."""
     masked: bool = False
-    """Whether the game says each turn which actions are legal."""
+    """Whether the game gives an action mask each turn."""
 
     @property
     def factors(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of the action product; plain actions are one factor."""
+        """The factors of the action product; plain actions are a single factor."""
         if not self.actions:
-            return ((),)  # else the empty product would count as one action
+            return ((),)  # the empty product would count as one action
         if isinstance(self.actions[0], str):
             return (self.actions,)
         return self.actions
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are, products counted out; an action is below this."""
+        """The number of actions, products included; actions are 0 … num_actions - 1."""
         return math.prod(len(factor) for factor in self.factors)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The name of every action; a product's names are joined by '+'."""
+        """The name of every action; the names in a product are joined by '+'."""
         return tuple("+".join(names) for names in product(*self.factors))
 
 
 def own_arrays(
     agent: str, names: Iterable[str], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return an agent's arrays by name, from those of all, which are called AGENT/NAME.
+    """Return one agent's arrays by name, from all agents' arrays, named AGENT/NAME.
 
-    Looked up name by name: another agent may be called AGENT/SOMETHING.
+    They are not found by prefix, since another agent's id can be AGENT/SOMETHING.
     """
     return {name: arrays[f"{agent}/{name}"] for name in names}
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it."""
+    """Return the arrays whose names start with a prefix, by names without it."""
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()

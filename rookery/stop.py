@@ -1,7 +1,8 @@
-"""Asking a run to stop: a flag that is looked at where stopping is safe.
+"""Asking a run to stop: signals set a flag that is checked where stopping is safe.
 
-An exception raised by a signal could land anywhere, also in the middle of a library that
-then never finishes. So the first signal only sets a flag; the second leaves at once.
+An exception raised by a signal handler could interrupt any line, even one inside a library
+that cannot recover from it. So the first signal only sets a flag; the second leaves at
+once.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and what schedulers send."""
+"""Ctrl-C, and what job schedulers send."""
 STOPPING = "stopping: saving the last complete round; press Ctrl-C again to leave at once"
 
 
 class Stopped(BaseException):
-    """A run was asked to stop, and does so at the next turn or update.
+    """A run was asked to stop; raised at the next turn or update.
 
-    Like KeyboardInterrupt, it is no Exception: it passes through users' code.
+    Like KeyboardInterrupt, it is not an Exception, so that users' code does not catch it.
     """
 
 
 LEAVING = (Stopped, KeyboardInterrupt)
-"""Raised because somebody wants to leave, and not because of a mistake in any code."""
+"""Raised because the user wants to leave, not because of an error in any code."""
 
 
 class StopFlag:
@@ -35,16 +36,16 @@ class StopFlag:
         self.signal: int | None = None
 
     def check(self) -> None:
-        """Raise `Stopped` if it is time to."""
+        """Raise `Stopped` if the run was asked to stop."""
         if self.signal is not None:
             raise Stopped
 
     def listening(self) -> AbstractContextManager[None]:
-        """Let signals set the flag; a second one interrupts at once."""
+        """Within this context the first signal sets the flag, and the second interrupts."""
         return self._handling(self._ask)
 
     def leaving(self) -> AbstractContextManager[None]:
-        """Let signals raise `Stopped` at once, as long as there is nothing to save."""
+        """Within this context signals raise `Stopped` at once; for when nothing is lost."""
         return self._handling(self._leave)
 
     @contextmanager
@@ -64,7 +65,7 @@ class StopFlag:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
-        # Not print: the signal may have come in the middle of one.
+        # os.write instead of print, which the signal may have interrupted.
         start = "\n" if os.isatty(2) else ""
         with suppress(OSError):
             os.write(2, f"{start}{STOPPING}\n".encode())

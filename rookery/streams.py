@@ -1,10 +1,10 @@
-"""Standard streams: nothing else gets their descriptors, and printing never fails.
+"""Standard streams: no other file gets their descriptors, and printing never fails.
 
-With standard output or error closed, the next file that is opened gets descriptor 1 or 2,
-and what a game or a library prints is written into it: a lock, or memory that processes
-share. So closed ones are opened on /dev/null before a run opens anything. And what cannot
-be printed, on a full disk or to a reader that has left, is dropped: no line is worth a
-run.
+If standard output or error is closed, the next file to be opened gets descriptor 1 or 2,
+and whatever a game or a library prints ends up in it: in a lock file, or in memory that
+processes share. So closed descriptors are opened on /dev/null before a run opens anything.
+Output that cannot be written, because the disk is full or the reader has left, is dropped:
+it must not end a run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any, TextIO
 
 NAMES = ("stdout", "stderr")
 KEPT = ("encoding", "line_buffering", "write_through")
-"""What a stream of ours has from the one it stands in for."""
+"""Properties that a replaced stream passes on to its replacement."""
 _inside: list[None] = []
-"""One entry per caller inside `guarded`: trainings may run in several threads."""
+"""One entry per caller inside `guarded`, since runs can train in several threads."""
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Keep all standard descriptors open, and printing from failing.
+    """Keep all standard descriptors open, and printing from raising.
 
-    A stream that somebody put in place of Python's own, as notebooks do, is left alone.
+    Streams that are not Python's own, as in notebooks, are left alone.
     """
     open_closed()
     _inside.append(None)
@@ -56,9 +56,9 @@ def open_closed() -> None:
 
 
 def take_lost() -> str:
-    """Return why standard output lost something since this was last asked; '' if nothing.
+    """Return why output was lost since the last call; '' if none was.
 
-    A reader that left did so on purpose, and does not count.
+    A reader that has left did so on purpose, and does not count.
     """
     outlet = _outlet(sys.stdout)
     if outlet is None:
@@ -69,7 +69,7 @@ def take_lost() -> str:
 
 
 class _Outlet(io.RawIOBase):
-    """Writes to a descriptor, or nowhere; drops what cannot be written."""
+    """Writes to a descriptor, or nowhere; output that cannot be written is dropped."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -101,7 +101,7 @@ class _Outlet(io.RawIOBase):
 
 
 def _point_at_null(descriptor: int) -> None:
-    """Let a descriptor lead nowhere, so that no library's writes to it fail either."""
+    """Point a descriptor at /dev/null, so that writes by libraries do not fail either."""
     with suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, descriptor)
@@ -109,9 +109,9 @@ def _point_at_null(descriptor: int) -> None:
 
 
 def _forgiving(stream: TextIO | None) -> TextIO:
-    """Return a stream to the same place that never fails; nowhere if there is none.
+    """Return a stream to the same file that never fails; to nowhere if there is none.
 
-    Characters that its encoding lacks are escaped.
+    Characters that the encoding does not have are escaped.
     """
     outlet, options = _Outlet(None), dict[str, Any](encoding="utf-8")
     if stream is not None and not stream.closed:
@@ -123,6 +123,6 @@ def _forgiving(stream: TextIO | None) -> TextIO:
 
 
 def _outlet(stream: Any) -> _Outlet | None:
-    """Return what is below a stream of ours; None for others."""
+    """Return the outlet of a stream that `_forgiving` made; None for any other."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return raw if isinstance(raw, _Outlet) else None

@@ -1,4 +1,4 @@
-"""Users' code by path, and what is said when there is something wrong with it."""
+"""Users' code by path: what is loaded, and how errors in it are reported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_file_is_loaded_once_and_again_when_it_changed(folder: Path) -> None:
     assert changed.range == 4
 
 
-def test_two_files_of_one_name_stay_apart(folder: Path) -> None:
+def test_two_files_with_the_same_name_are_two_modules(folder: Path) -> None:
     for name in ("one", "two"):
         (folder / name).mkdir()
         (folder / name / "mine.py").write_text("class Zap: pass\n")
@@ -69,12 +69,12 @@ def test_a_class_knows_its_module(folder: Path) -> None:
         "class Zap:\n    range: int = 3\n"
     )
 
-    found = load_object("mine.py:Zap")
+    loaded = load_object("mine.py:Zap")
 
-    assert sys.modules[found.__module__].Zap is found
+    assert sys.modules[loaded.__module__].Zap is loaded
 
 
-def test_a_file_may_import_its_neighbour(folder: Path) -> None:
+def test_a_file_can_import_the_module_beside_it(folder: Path) -> None:
     (folder / "neighbour_of_mine.py").write_text("RANGE = 5\n")
     (folder / "mine.py").write_text("from neighbour_of_mine import RANGE\n")
 
@@ -84,17 +84,17 @@ def test_a_file_may_import_its_neighbour(folder: Path) -> None:
 def test_a_missing_file_is_named_in_full(folder: Path) -> None:
     assert refusal("./mine.py:Zap") == (
         f"There is no file 'mine.py' ({folder / 'mine.py'}): check the path, which "
-        "counts from the folder the command runs in."
+        "is relative to the working directory."
     )
 
 
-def test_a_wrong_name_gets_the_nearest(folder: Path) -> None:
+def test_an_unknown_name_is_answered_by_the_closest_one(folder: Path) -> None:
     (folder / "mine.py").write_text("class Zap: pass\n")
 
     assert refusal("mine.py:Zapp") == "'mine.py' has no 'Zapp': did you mean 'Zap'?"
 
 
-def test_a_path_without_a_name_says_how_to_write_one() -> None:
+def test_a_path_without_a_name_is_answered_by_how_to_write_one() -> None:
     assert refusal("./mine.py") == (
         "'./mine.py' does not say what to take from the file: write it as "
         "./file.py:name or module:name."
@@ -102,7 +102,7 @@ def test_a_path_without_a_name_says_how_to_write_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("x = 1\ny = x / 0\n", "(line 2): ZeroDivisionError: division by zero"),
         ("def f(:\n", "(line 1): SyntaxError: "),
@@ -111,23 +111,23 @@ def test_a_path_without_a_name_says_how_to_write_one() -> None:
         ("import nosuchthing\n", "(line 1): ModuleNotFoundError: No module named 'nos"),
     ],
 )
-def test_a_file_that_raises_says_where_and_what(
-    folder: Path, text: str, words: str
+def test_a_file_that_raises_is_reported_with_line_and_error(
+    folder: Path, text: str, message: str
 ) -> None:
     (folder / "mine.py").write_text(text)
 
-    assert refusal("mine.py:f").startswith(f"'mine.py' could not be imported {words}")
+    assert refusal("mine.py:f").startswith(f"'mine.py' could not be imported {message}")
     assert not [name for name in sys.modules if name.startswith("rookery_file_mine")]
 
 
 def test_a_file_without_the_right_ending_is_refused(folder: Path) -> None:
     (folder / "mine.txt").write_text("x = 1\n")
 
-    assert "is no Python file: its name must end in .py." in refusal("./mine.txt:x")
+    assert "is not a Python file: its name must end in .py." in refusal("./mine.txt:x")
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "message"),
     [
         ("nosuchthing:x", "There is no module 'nosuchthing': pip install nosuchthing, or"),
         ("json.decoda:x", "There is no module 'json.decoda': did you mean 'json.decoder'"),
@@ -135,11 +135,11 @@ def test_a_file_without_the_right_ending_is_refused(folder: Path) -> None:
         ("..:x", "could not be imported: "),
     ],
 )
-def test_a_missing_module_gets_advice(path: str, words: str) -> None:
-    assert words in refusal(path)
+def test_a_missing_module_is_answered_with_advice(path: str, message: str) -> None:
+    assert message in refusal(path)
 
 
-def test_a_module_that_needs_another_one_names_it(folder: Path) -> None:
+def test_a_module_that_needs_another_one_is_reported_with_it(folder: Path) -> None:
     (folder / "needy.py").write_text("import nosuch.thing\n")
     sys.path.insert(0, str(folder))
 

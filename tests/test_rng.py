@@ -1,4 +1,4 @@
-"""Keyed random numbers: the generator, and who shares a number with whom."""
+"""Counter-based random numbers: the generator, and the independence of addresses."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ PUBLISHED = {
         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
     ),
 }
-PLACES = (np.arange(5), np.arange(5) % 2, np.arange(5) * 7)
+ADDRESSES = (np.arange(5), np.arange(5) % 2, np.arange(5) * 7)
 
 
 def stream(seed=0, purpose=Purpose.WORLD, *path):
     return Stream(seed, purpose, *path)
 
 
-def words(numbers):
+def uint32(numbers):
     return np.array(numbers, np.uint32)
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), PUBLISHED.values(), ids=PUBLISHED)
 def test_philox_gives_the_published_numbers(counter, key, expected):
-    found = philox(words(counter)[:, None], round_keys(words(key)))
+    numbers = philox(uint32(counter)[:, None], round_keys(uint32(key)))
 
-    assert found.dtype == np.uint32
-    assert found[:, 0].tolist() == list(expected)
+    assert numbers.dtype == np.uint32
+    assert numbers[:, 0].tolist() == list(expected)
 
 
 def test_philox_of_many_counters_is_that_of_each():
     counters = np.random.default_rng(0).integers(2**32, size=(4, 3, 5), dtype=np.uint32)
-    keys = round_keys(words((1, 2)))
+    keys = round_keys(uint32((1, 2)))
 
     together = philox(counters, keys)
 
@@ -56,11 +56,11 @@ def test_philox_of_many_counters_is_that_of_each():
     assert np.array_equal(together.reshape(4, -1).T, np.array(alone))
 
 
-def test_every_word_of_a_place_and_draw_is_a_counter_of_philox():
+def test_address_and_draw_are_the_counter_of_philox():
     drawn = stream().bits((7, 3, 11), draw=2, count=4)[0]
 
     key = np.random.SeedSequence(0, spawn_key=(1,)).generate_state(2, np.uint32)
-    counter = words((2 << 20, 7, 3, 11))
+    counter = uint32((2 << 20, 7, 3, 11))
     expected = philox(counter[:, None], round_keys(key))[:, 0]
     assert drawn.tolist() == expected.tolist()
 
@@ -78,60 +78,60 @@ def test_every_word_of_a_place_and_draw_is_a_counter_of_philox():
     ],
     ids=["seed", "order", "player", "reset", "path 0", "path 1", "path 0 0"],
 )
-def test_other_streams_share_no_number(other):
+def test_different_streams_share_no_number(other):
     mine = stream().bits((np.arange(50),), 0, 20)
     theirs = other.bits((np.arange(50),), 0, 20)
 
-    # Of a million pairs two may be equal by chance; whole streams are not.
+    # Of a million pairs two can be equal by chance; whole streams are not.
     assert len(np.intersect1d(mine, theirs)) < 3
 
 
 @pytest.mark.parametrize(
-    ("place", "draw"),
+    ("address", "draw"),
     [((1, 0, 0), 0), ((0, 1, 0), 0), ((0, 0, 1), 0), ((0, 0, 0), 1)],
     ids=["world", "episode", "turn", "draw"],
 )
-def test_other_places_get_other_numbers(place, draw):
-    here = stream().bits((0, 0, 0), 0, 100)
-    there = stream().bits(place, draw, 100)
+def test_different_addresses_have_different_numbers(address, draw):
+    first = stream().bits((0, 0, 0), 0, 100)
+    other = stream().bits(address, draw, 100)
 
-    assert not np.isin(here, there).any()
+    assert not np.isin(first, other).any()
 
 
-def test_place_gets_the_same_numbers_when_asked_again():
+def test_an_address_has_the_same_numbers_each_time():
     source = stream()
-    first = source.bits(PLACES, 0, 9)
+    first = source.bits(ADDRESSES, 0, 9)
 
-    source.bits(PLACES, 1, 3)
+    source.bits(ADDRESSES, 1, 3)
 
-    assert np.array_equal(source.bits(PLACES, 0, 9), first)
+    assert np.array_equal(source.bits(ADDRESSES, 0, 9), first)
 
 
-def test_place_gets_the_same_numbers_from_another_stream_of_the_same_key():
+def test_an_address_has_the_same_numbers_in_another_stream_of_the_same_key():
     assert np.array_equal(
-        stream(12, Purpose.PLAYER, 3).bits(PLACES, 0, 9),
-        stream(12, Purpose.PLAYER, 3).bits(PLACES, 0, 9),
+        stream(12, Purpose.PLAYER, 3).bits(ADDRESSES, 0, 9),
+        stream(12, Purpose.PLAYER, 3).bits(ADDRESSES, 0, 9),
     )
 
 
 @pytest.mark.parametrize("i", range(5))
-def test_place_gets_the_same_numbers_alone_as_in_a_batch(i):
-    together = stream().bits(PLACES, 4, 10)
+def test_an_address_has_the_same_numbers_alone_as_in_a_batch(i):
+    together = stream().bits(ADDRESSES, 4, 10)
 
-    alone = stream().bits(tuple(int(column[i]) for column in PLACES), 4, 10)
+    alone = stream().bits(tuple(int(column[i]) for column in ADDRESSES), 4, 10)
 
     assert np.array_equal(together[i], alone[0])
 
 
-def test_places_get_the_same_numbers_in_any_order():
-    forwards = stream().bits(PLACES, 0, 6)
+def test_addresses_have_the_same_numbers_in_any_order():
+    forwards = stream().bits(ADDRESSES, 0, 6)
 
-    backwards = stream().bits(tuple(column[::-1] for column in PLACES), 0, 6)
+    backwards = stream().bits(tuple(column[::-1] for column in ADDRESSES), 0, 6)
 
     assert np.array_equal(forwards, backwards[::-1])
 
 
-def test_coordinate_may_be_one_number_for_all_places():
+def test_a_coordinate_can_be_one_number_for_all_addresses():
     spread = stream().bits((np.arange(5), np.full(5, 8)), 0, 3)
 
     assert np.array_equal(stream().bits((np.arange(5), 8), 0, 3), spread)
@@ -145,20 +145,20 @@ def test_missing_coordinates_are_zero():
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 441])
 def test_any_count_of_numbers_can_be_drawn(count):
-    drawn = stream().bits(PLACES, 0, count)
+    drawn = stream().bits(ADDRESSES, 0, count)
 
     assert drawn.shape == (5, count)
     assert drawn.dtype == np.uint32
 
 
-def test_largest_promised_draw_and_count_do_not_run_into_each_other():
+def test_the_largest_draws_do_not_overlap():
     last_of_first = stream().bits((0,), draw=0, count=4_194_304)[0, -4:]
     first_of_next = stream().bits((0,), draw=1, count=4)[0]
 
     assert not np.isin(last_of_first, first_of_next).any()
 
 
-def test_turn_number_may_be_large():
+def test_turn_numbers_can_be_large():
     late = stream().bits((3, 0, np.array([2**31, 2**31 + 1])), 0, 8)
 
     assert not np.isin(late[0], late[1]).any()
@@ -175,12 +175,12 @@ def test_uniform_numbers_are_even_over_the_unit_interval():
 
 
 def test_uniform_numbers_are_multiples_of_two_to_the_minus_32():
-    numbers = stream().uniform(PLACES, 0, 10)
+    numbers = stream().uniform(ADDRESSES, 0, 10)
 
-    assert np.array_equal(numbers, stream().bits(PLACES, 0, 10) / 2**32)
+    assert np.array_equal(numbers, stream().bits(ADDRESSES, 0, 10) / 2**32)
 
 
-@pytest.mark.parametrize("axis", [0, 1], ids=["places", "numbers of a place"])
+@pytest.mark.parametrize("axis", [0, 1], ids=["addresses", "numbers of an address"])
 def test_neighbouring_numbers_are_not_correlated(axis):
     numbers = stream(9).uniform((np.arange(400),), 0, 400) - 0.5
 
@@ -200,19 +200,19 @@ def test_integers_cover_their_range_evenly(below):
 
 
 def test_integers_below_two_to_the_32_are_the_bits_themselves():
-    drawn = stream().integers(PLACES, 0, 7, 2**32)
+    drawn = stream().integers(ADDRESSES, 0, 7, 2**32)
 
-    assert np.array_equal(drawn, stream().bits(PLACES, 0, 7))
+    assert np.array_equal(drawn, stream().bits(ADDRESSES, 0, 7))
 
 
 def test_order_sorts_each_row():
-    rows = words([(30, 10, 20), (1, 2, 3)])
+    rows = uint32([(30, 10, 20), (1, 2, 3)])
 
     assert order(rows).tolist() == [[1, 2, 0], [0, 1, 2]]
 
 
 def test_order_breaks_ties_by_position():
-    assert order(words([(5, 1, 5, 1)])).tolist() == [[1, 3, 0, 2]]
+    assert order(uint32([(5, 1, 5, 1)])).tolist() == [[1, 3, 0, 2]]
 
 
 def test_every_order_of_three_is_equally_likely():

@@ -1,4 +1,4 @@
-"""What an agent sees and can do, as plain data."""
+"""What agents observe and can do, as plain data."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_names_of_a_product_are_joined_with_the_last_factor_running_fastest():
     )
 
 
-def test_nothing_is_masked_unless_said():
+def test_actions_are_not_masked_by_default():
     assert not agent(MOVES).masked
 
 
-def test_part_says_its_shape_and_type():
+def test_the_text_of_a_part_is_its_shape_and_type():
     assert str(Part((6, 5, 5), np.dtype(np.uint8))) == "(6, 5, 5) uint8"
 
 
-def test_part_has_no_labels_unless_given():
+def test_a_part_has_no_labels_by_default():
     assert Part((2,), np.dtype(np.float32)).labels == ()
 
 

@@ -1,4 +1,4 @@
-"""Streams that are closed, full, broken or somebody else's."""
+"""Standard streams that are closed, full, broken or not Python's own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def subprocess_sees(numbers):
     return not subprocess.run([sys.executable, "-Sc", code, *map(str, numbers)]).returncode
 """
 CLOSINGS = [
-    " ".join(some)
+    " ".join(streams)
     for count in range(4)
-    for some in itertools.combinations(("<&-", ">&-", "2>&-"), count)
+    for streams in itertools.combinations(("<&-", ">&-", "2>&-"), count)
 ]
 
 
@@ -41,13 +41,13 @@ CLOSINGS = [
 def pipe() -> Iterator[tuple[int, int]]:
     reader, writer = os.pipe()
     yield reader, writer
-    for one in (reader, writer):
-        os.close(one)
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.fixture
 def to_pipe(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes a pipe Python's standard output; pytest sets its own until then."""
+    """Return a function that makes a pipe Python's standard output, instead of pytest's."""
 
     def redirect() -> None:
         stream = open(pipe[1], "w", closefd=False, encoding="utf-8")  # noqa: SIM115
@@ -58,11 +58,11 @@ def to_pipe(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("closed", CLOSINGS, ids=lambda some: some or "none")
-def test_nothing_is_opened_in_place_of_a_stream_whichever_are_closed(closed: str) -> None:
-    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", SEES + LOOK]
+@pytest.mark.parametrize("closed", CLOSINGS, ids=lambda closed: closed or "none")
+def test_no_file_gets_the_descriptor_of_a_closed_stream(closed: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", SEES + LOOK]
 
-    ended = subprocess.run(words, capture_output=True, text=True)
+    ended = subprocess.run(command, capture_output=True, text=True)
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == ("" if ">&-" in closed.split() else "hello")
@@ -72,11 +72,11 @@ def test_a_stream_that_would_block_is_waited_for(
     to_pipe: Callable[[], None], pipe: tuple[int, int]
 ) -> None:
     os.set_blocking(pipe[1], False)
-    found = bytearray()
+    received = bytearray()
 
     def read() -> None:
-        while not found.endswith(b"end\n"):
-            found.extend(os.read(pipe[0], 2**12))
+        while not received.endswith(b"end\n"):
+            received.extend(os.read(pipe[0], 2**12))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -86,10 +86,10 @@ def test_a_stream_that_would_block_is_waited_for(
         print("end")
     reader.join(60)
 
-    assert len(found) == 2**18 + 5
+    assert len(received) == 2**18 + 5
 
 
-def test_what_a_full_disk_cost_is_told_once_and_the_rest_is_written(
+def test_output_lost_on_a_full_disk_is_reported_once_and_the_rest_is_written(
     to_pipe: Callable[[], None], pipe: tuple[int, int]
 ) -> None:
     kept, full = os.dup(pipe[1]), os.open("/dev/full", os.O_WRONLY)
@@ -102,14 +102,14 @@ def test_what_a_full_disk_cost_is_told_once_and_the_rest_is_written(
         os.dup2(kept, pipe[1])
         print("kept")
         second = take_lost()
-    for one in (kept, full):
-        os.close(one)
+    os.close(kept)
+    os.close(full)
 
     assert (first, second) == ("No space left on device", "")
     assert os.read(pipe[0], 100) == b"kept\n"
 
 
-def test_a_library_may_write_on_where_the_reader_has_left(
+def test_a_library_can_still_write_after_the_reader_has_left(
     to_pipe: Callable[[], None], pipe: tuple[int, int]
 ) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
@@ -125,7 +125,7 @@ def test_a_library_may_write_on_where_the_reader_has_left(
     assert os.write(pipe[1], b"hello") == 5
 
 
-def test_streams_are_put_back_when_the_last_training_ends(
+def test_streams_are_restored_when_the_last_guard_ends(
     to_pipe: Callable[[], None],
 ) -> None:
     to_pipe()

@@ -1,1 +1,1 @@
-"""Settings: what a user may choose, read from words and files, and checked at once."""
+"""Settings: declared here, read from overrides and files, and validated together."""

@@ -1,4 +1,5 @@
-"""What may be chosen for each agent: how it sees, explores, remembers and learns."""
+"""Settings that can differ from agent to agent."""
+# ruff: noqa: RUF001 (Greek letters are the names of these parameters in the literature)
 
 from __future__ import annotations
 
@@ -13,228 +14,258 @@ class NetworkConfig(Settings):
     """An agent's network."""
 
     width: int = Field(128, ge=1, le=4096, description="Units of each hidden layer.")
-    depth: int = Field(
-        1, ge=1, le=8, description="Hidden layers that read the observation."
-    )
+    depth: int = Field(1, ge=1, le=8, description="Hidden layers of the encoder.")
     quantiles: int = Field(
-        8, ge=1, le=256, description="Quantiles of the return that IQN looks at."
+        8, ge=1, le=256, description="IQN: quantiles sampled per update."
     )
     channels: int = Field(
         0,
         ge=0,
         le=256,
         multiple_of=16,
-        description="Channels of a 3×3 convolution over grids; 0 reads them flat.",
+        description="Channels of a 3×3 convolution over grids; 0 flattens them instead.",
     )
 
 
 class EpsilonConfig(Settings):
-    """How often an agent acts at random, instead of by its values."""
+    """Epsilon-greedy exploration."""
 
-    start: float = Field(1.0, ge=0, le=1, description="Chance in the first step.")
-    end: float = Field(0.02, ge=0, le=1, description="Chance after `steps` steps.")
-    steps: int = Field(30_000, ge=1, description="Steps of its own until `end` is reached.")
+    start: float = Field(1.0, ge=0, le=1, description="Initial value of ε.")
+    end: float = Field(0.02, ge=0, le=1, description="Final value of ε.")
+    steps: int = Field(
+        30_000, ge=1, description="Steps of the agent over which ε decays linearly."
+    )
     temperature: float = Field(
         0.0,
         ge=0,
-        description="Above 0, actions whose values differ by less than about this are "
-        "taken nearly alike (softmax), not the best; it falls as epsilon does.",
+        description="Above 0, greedy actions are sampled from a softmax of the values with "
+        "this temperature, which decays like ε; 0 takes the best.",
     )
 
 
 class ReplayConfig(Settings):
-    """What an agent remembers."""
+    """An agent's replay buffer."""
 
     capacity: int = Field(
-        100_000, ge=1, le=2**31, description="Rows kept; the oldest are overwritten first."
+        100_000,
+        ge=1,
+        le=2**31,
+        description="Rows in the buffer; the oldest are overwritten first.",
     )
     kind: Literal["uniform", "prioritised"] = Field(
-        "uniform", description="Whether surprising steps are drawn more often."
+        "uniform",
+        description="Sampling of transitions: uniform, or in proportion to their TD error.",
     )
     warmup: int = Field(
-        1_000, ge=1, description="Usable steps that must be there before learning starts."
+        1_000, ge=1, description="Transitions in the buffer before learning starts."
     )
     exponent: float = Field(
-        0.6, ge=0, le=1, description="Prioritised: 0 draws all alike, 1 in full proportion."
+        0.6,
+        ge=0,
+        le=1,
+        description="Prioritised: exponent α of the priorities; 0 samples uniformly.",
     )
     correction: float = Field(
         0.4,
         ge=0,
         le=1,
-        description="Prioritised: how far importance weights undo the bias.",
+        description="Prioritised: exponent β of importance weights; 1 removes the bias.",
     )
 
 
 class RewardConfig(Settings):
-    """What happens to rewards before they are learned from; reports are not touched."""
+    """How rewards are transformed before learning; reported rewards are not changed."""
 
-    scale: float = Field(1.0, gt=0, description="What each reward is multiplied by.")
-    clip: float | None = Field(None, gt=0, description="Rewards are kept within ± this.")
+    scale: float = Field(1.0, gt=0, description="Factor applied to each reward.")
+    clip: float | None = Field(None, gt=0, description="Clip rewards to ± this value.")
     standardise: bool = Field(
-        False, description="Divide by the spread of the rewards the agent has seen."
+        False, description="Divide rewards by the agent's running standard deviation."
     )
 
 
 class TargetConfig(Settings):
-    """The slowly following copy of the network that targets are computed with."""
+    """The target network."""
 
     every: int = Field(
-        1, ge=1, description="Updates from one step of the target to the next."
+        1, ge=1, description="Updates between two changes of the target network."
     )
-    rate: float = Field(0.01, gt=0, le=1, description="How far it goes then; 1 copies.")
+    rate: float = Field(
+        0.01, gt=0, le=1, description="Soft-update rate τ; 1 copies the network."
+    )
 
 
 class RateConfig(Settings):
-    """How the learning rate changes."""
+    """Learning-rate schedule."""
 
     schedule: Literal["constant", "linear", "cosine"] = Field(
-        "constant", description="The way from `learning_rate` to its end."
+        "constant", description="How the learning rate decays."
     )
     end: float = Field(
-        0.1, ge=0, le=1, description="The last rate, as a part of the first."
+        0.1, ge=0, le=1, description="Final learning rate, as a fraction of the first."
     )
     updates: int | None = Field(
         None,
         ge=1,
-        description="Updates until the end is reached; by default all of a run's.",
+        description="Updates until the final rate; by default all updates of the run.",
     )
-    warmup: int = Field(0, ge=0, description="Updates in which the rate rises from zero.")
+    warmup: int = Field(
+        0, ge=0, description="Updates over which the rate rises linearly from 0."
+    )
 
 
 class GradientConfig(Settings):
     """Gradients, before they are applied."""
 
-    clip: float = Field(10.0, gt=0, description="Largest norm of an agent's gradient.")
+    clip: float = Field(10.0, gt=0, description="Maximum norm of an agent's gradient.")
     accumulate: int = Field(
-        1, ge=1, le=1024, description="Batches that are averaged into one update."
+        1, ge=1, le=1024, description="Batches averaged into one update."
     )
 
 
 class ValueParts(Settings):
-    """The parts of a learner of values, each of which can be switched off."""
+    """The parts of a value-based algorithm; each can be turned off."""
 
     double: bool = Field(
-        True, description="Choose with the network, value with the target."
+        True,
+        description="Double Q-learning: the network selects the next action, the target "
+        "network evaluates it.",
     )
-    dueling: bool = Field(True, description="Split values into a state's and an action's.")
-    noisy: bool = Field(False, description="Explore by noise in the weights, not epsilon.")
-    threshold: float = Field(1.0, gt=0, description="Where the Huber loss turns linear.")
+    dueling: bool = Field(
+        True, description="Dueling network: separate state value and advantages."
+    )
+    noisy: bool = Field(
+        False, description="Explore by noise in the weights instead of ε-greedily."
+    )
+    threshold: float = Field(
+        1.0, gt=0, description="Threshold κ at which the Huber loss becomes linear."
+    )
     gap: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="How much of what an action is worth less than the best is taken off.",
+        description="Advantage-learning coefficient α; 0 turns it off.",
     )
     retrace: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="Retrace's lambda: n_step is cut where the best action was not taken.",
+        description="Retrace λ: n-step returns are cut at the first action that was not "
+        "greedy; unset does not cut them.",
     )
 
 
 class IqnConfig(ValueParts):
-    """The parts of IQN."""
+    """Settings of IQN."""
 
     acting_quantiles: int = Field(
-        8, ge=1, le=256, description="Fixed quantiles whose mean is an action's value."
+        8, ge=1, le=256, description="Fixed quantiles averaged into an action's value."
     )
 
 
 class DqnConfig(ValueParts):
-    """The parts of DQN."""
+    """Settings of DQN."""
 
 
 class ActorCriticParts(Settings):
-    """How learners of a policy go over the steps of a round."""
+    """Settings that all actor-critic algorithms share."""
 
-    entropy: float = Field(0.01, ge=0, description="Weight of the entropy bonus.")
-    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
-    passes: int = Field(4, ge=1, le=100, description="Times a round's steps are gone over.")
-    minibatches: int = Field(4, ge=1, le=256, description="Updates per pass.")
+    entropy: float = Field(0.01, ge=0, description="Coefficient of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Coefficient of the value loss.")
+    passes: int = Field(4, ge=1, le=100, description="Passes over the data of a round.")
+    minibatches: int = Field(4, ge=1, le=256, description="Minibatches per pass.")
 
 
 class PpoConfig(ActorCriticParts):
-    """The settings of PPO."""
+    """Settings of PPO."""
 
-    clip: float = Field(0.2, gt=0, lt=1, description="How far the ratio may move from 1.")
-    gae: float = Field(0.95, ge=0, le=1, description="The lambda of advantage estimates.")
+    clip: float = Field(
+        0.2, gt=0, lt=1, description="Clip range of the probability ratio around 1."
+    )
+    gae: float = Field(
+        0.95, ge=0, le=1, description="λ of generalised advantage estimation."
+    )
 
 
 class VtraceConfig(ActorCriticParts):
-    """The settings of V-trace."""
+    """Settings of V-trace."""
 
     rho_bar: float = Field(
-        1.0, gt=0, description="The largest weight of a step, by how likely it is now."
+        1.0, gt=0, description="V-trace ρ̄: upper bound on the importance weight."
     )
     c_bar: float = Field(
-        1.0, ge=0, description="The largest part of what comes after that counts before."
+        1.0, ge=0, description="V-trace c̄: upper bound on the trace coefficient."
     )
 
 
 class TabularConfig(Settings):
-    """The settings of tabular Q-learning."""
+    """Settings of tabular Q-learning."""
 
     rate: float = Field(
-        0.1, gt=0, le=1, description="How far a value goes to what followed; 1 takes it."
+        0.1,
+        gt=0,
+        le=1,
+        description="Learning rate of the table; 1 overwrites the old value.",
     )
     entries: int = Field(
-        10_000, ge=1, le=10_000_000, description="Different observations the table holds."
+        10_000, ge=1, le=10_000_000, description="Distinct observations in the table."
     )
 
 
 class RecurrentConfig(Settings):
-    """What agents with a memory of their own (`recurrent_…`) carry from turn to turn."""
+    """Settings of recurrent algorithms."""
 
     width: int = Field(
-        64, ge=16, le=1024, multiple_of=16, description="Numbers it carries along."
+        64, ge=16, le=1024, multiple_of=16, description="Hidden units of the GRU."
     )
     sequence: int = Field(
-        16, ge=2, le=512, description="Rows of a sequence that it learns from as one."
+        16, ge=2, le=512, description="Length of a training sequence in rows."
     )
     burn_in: int = Field(
         4,
         ge=0,
         le=256,
-        description="First rows of a sequence that only refresh what is carried.",
+        description="Rows at the start of a sequence that only warm up the hidden state.",
     )
 
 
 class AgentSettings(Settings):
-    """Everything that may differ from agent to agent."""
+    """All settings that can differ from agent to agent."""
 
     algorithm: str = Field(
         "iqn",
-        description="How it learns: iqn, dqn, ppo, vtrace, recurrent_dqn, recurrent_ppo, "
-        "tabular, or ./file.py:Class.",
+        description="Learning algorithm: iqn, dqn, ppo, vtrace, recurrent_dqn, "
+        "recurrent_ppo, tabular, or ./file.py:Class.",
     )
-    frames: int = Field(5, ge=1, le=64, description="Rows of the past it sees at once.")
-    n_step: int = Field(3, ge=1, le=64, description="Steps of reward before it bootstraps.")
-    batch_size: int = Field(64, ge=1, le=65_536, description="Steps in a batch.")
-    learning_rate: float = Field(5e-4, gt=0, le=1, description="Step size of Adam.")
-    discount: float = Field(
-        0.99, ge=0, le=1, description="What a reward one turn later counts."
+    frames: int = Field(
+        5, ge=1, le=64, description="Frame stacking: latest observations in the input."
     )
+    n_step: int = Field(3, ge=1, le=64, description="Steps of an n-step return.")
+    batch_size: int = Field(64, ge=1, le=65_536, description="Transitions in a batch.")
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
+    discount: float = Field(0.99, ge=0, le=1, description="Discount factor γ per turn.")
     discount_per: Literal["turn", "step"] = Field(
-        "turn", description="Whether the discount counts turns, or the agent's own steps."
+        "turn",
+        description="Whether γ applies per turn of the game, or per step of the agent.",
     )
     updates_per_round: int = Field(
-        25, ge=0, le=1_000_000, description="Updates it makes in each round."
+        25, ge=0, le=1_000_000, description="Updates of an agent in each round."
     )
-    network: NetworkConfig = Field(NetworkConfig(), description="Its network.")
-    epsilon: EpsilonConfig = Field(EpsilonConfig(), description="How it explores.")
-    replay: ReplayConfig = Field(ReplayConfig(), description="What it remembers.")
-    reward: RewardConfig = Field(RewardConfig(), description="What becomes of rewards.")
-    target: TargetConfig = Field(TargetConfig(), description="Its target network.")
-    rate: RateConfig = Field(RateConfig(), description="How its learning rate changes.")
-    gradient: GradientConfig = Field(GradientConfig(), description="Its gradients.")
-    iqn: IqnConfig = Field(IqnConfig(), description="If it learns by IQN.")
-    dqn: DqnConfig = Field(DqnConfig(), description="If it learns by DQN.")
-    ppo: PpoConfig = Field(PpoConfig(), description="If it learns by PPO.")
-    vtrace: VtraceConfig = Field(VtraceConfig(), description="If it learns by V-trace.")
-    tabular: TabularConfig = Field(
-        TabularConfig(), description="If it learns by a table of values."
+    network: NetworkConfig = Field(NetworkConfig(), description="Network.")
+    epsilon: EpsilonConfig = Field(
+        EpsilonConfig(), description="Epsilon-greedy exploration."
     )
+    replay: ReplayConfig = Field(ReplayConfig(), description="Replay buffer.")
+    reward: RewardConfig = Field(
+        RewardConfig(), description="Transformation of rewards before learning."
+    )
+    target: TargetConfig = Field(TargetConfig(), description="Target network.")
+    rate: RateConfig = Field(RateConfig(), description="Learning-rate schedule.")
+    gradient: GradientConfig = Field(GradientConfig(), description="Gradients.")
+    iqn: IqnConfig = Field(IqnConfig(), description="IQN.")
+    dqn: DqnConfig = Field(DqnConfig(), description="DQN.")
+    ppo: PpoConfig = Field(PpoConfig(), description="PPO.")
+    vtrace: VtraceConfig = Field(VtraceConfig(), description="V-trace.")
+    tabular: TabularConfig = Field(TabularConfig(), description="Tabular Q-learning.")
     recurrent: RecurrentConfig = Field(
-        RecurrentConfig(), description="If it learns by a recurrent network."
+        RecurrentConfig(), description="Recurrent algorithms."
     )

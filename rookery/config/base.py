@@ -1,4 +1,4 @@
-"""The base of all settings: what every group of them has in common."""
+"""The base class of all groups of settings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
-# What lies under these keys of a pydantic schema is no type of a value. Keys of a dict
-# stay lax, because in a file all keys are text.
-_NO_TYPES = {
+# Keys of a pydantic schema that do not hold the type of a value. Keys of a dict stay lax,
+# because in a file all keys are text.
+_NOT_TYPES = {
     "config",
     "default",
     "expected",
@@ -24,7 +24,7 @@ def _make_scalars_strict(schema: Any) -> None:
     if isinstance(schema, dict):
         if schema.get("type") in ("int", "float", "bool"):
             schema["strict"] = True
-        for key in schema.keys() - _NO_TYPES:
+        for key in schema.keys() - _NOT_TYPES:
             _make_scalars_strict(schema[key])
     elif isinstance(schema, list | tuple):
         for inner in schema:
@@ -32,7 +32,7 @@ def _make_scalars_strict(schema: Any) -> None:
 
 
 class Settings(BaseModel):
-    """A group of settings; every field has a description, which is its only text."""
+    """A group of settings; every field is documented by its description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -40,10 +40,10 @@ class Settings(BaseModel):
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Keep true apart from 1, 3 from 3.0 and numbers from text, at every depth.
+        """Do not accept true for 1, 3.0 for 3 or text for numbers, at any depth.
 
-        Pydantic's own strict mode would also refuse lists for tuples, and text for
-        enums, and a TOML file has nothing else to give for them.
+        Pydantic's own strict mode would also refuse lists for tuples and text for enums,
+        which is how a TOML file expresses them.
         """
         schema = handler(source)
         _make_scalars_strict(handler.resolve_ref_schema(schema))

@@ -1,7 +1,6 @@
-"""Settings in words: values, names and types, and what is wrong with them.
+"""Settings in text: values, names, types, and what is wrong with them.
 
-Values and pydantic's findings come in; text for messages, tables and TOML goes out. The
-one rule: whatever a user typed, a message about it stays on one line.
+Used for messages, tables and TOML. Whatever a user typed, a message about it is one line.
 """
 
 from __future__ import annotations
@@ -20,36 +19,36 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_
 
 from rookery.errors import nearest
 
-Place = tuple[str | int, ...]
-"""Where a value stands: keys, and positions in lists."""
+KeyPath = tuple[str | int, ...]
+"""Where a value is in a tree: keys, and positions in lists."""
 
 LIMIT_SHOWN = 60
 LIMIT_LINE = 400
 
+_GROUP = "a group of settings"
 _EXPECTED = {
-    "int": "a whole number",
-    "float": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
     "finite_number": "a finite number",
-    "bool": "true or false",
-    "string": "text (in quotes)",
-    "string_pattern_mismatch": "text that fits {pattern}",
+    "bool_type": "true or false",
+    "string_type": "text (in quotes)",
     "literal_error": "{expected}",
     "enum": "{expected}",
-    "multiple_of": "a multiple of {multiple_of}",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "frozen_set": "a list",
-    "iterable": "a list",
-    "date": "a date such as 2024-12-31",
-    "datetime": "a date and time such as 2024-12-31T23:59:00",
-    "dict": "a group of settings",
-    "mapping": "a group of settings",
-    "model": "a group of settings",
-    "none_required": "left out",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": _GROUP,
+    "model_type": _GROUP,
+    "model_attributes_type": _GROUP,
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "above {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "below {lt}",
 }
-"""What pydantic's kinds of error expect; 'int_parsing' and the like are one family."""
-_FAMILY = re.compile(r"_(attributes|type|parsing|from|unicode)(_.*)?$")
+"""What pydantic's common kinds of error expect; for all others its own message is used."""
+_SHOULD_BE = "Input should be "
 _BOUNDS = {
     "ge": "at least {}",
     "gt": "above {}",
@@ -71,64 +70,67 @@ _TYPES = {
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def problems_by_place(
+def errors_by_path(
     error: ValidationError, tree: Mapping[str, Any]
-) -> dict[Place, list[ErrorDetails]]:
-    """Return what pydantic found wrong with `tree`, by the place of the value."""
-    found: dict[Place, list[ErrorDetails]] = {}
+) -> dict[KeyPath, list[ErrorDetails]]:
+    """Return pydantic's errors about `tree`, by the path of the value."""
+    errors: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        found.setdefault(_place_of(detail, tree), []).append(detail)
-    return found
+        errors.setdefault(_path_of(detail, tree), []).append(detail)
+    return errors
 
 
-def problem_words(
-    place: Place, details: Sequence[ErrorDetails], known: Sequence[str]
+def describe_problem(
+    path: KeyPath, errors: Sequence[ErrorDetails], known: Sequence[str]
 ) -> str:
-    """Return one sentence about one value.
+    """Return one sentence about a value that is wrong.
 
     Args:
-        place: where it was found.
-        details: what pydantic says; several if the members of a union all refuse it.
+        path: where the value is.
+        errors: pydantic's errors; several if all members of a union refuse the value.
         known: the dotted names of all settings, with '<id>' for any name.
     """
-    name = dotted(place) or "the configuration"
-    first = details[0]
+    name = dotted(path) or "the configuration"
+    first = errors[0]
     if first["type"] == "extra_forbidden":
-        return _unknown_words(place, known)
+        return _describe_unknown(path, known)
     if first["type"] == "missing":
         return f"{name} is missing: it has no default"
     if first["type"] in ("value_error", "assertion_error"):
-        return f"{name}: {cut(one_line(str(first['ctx']['error'])))}"
-    expected = _either(list(dict.fromkeys(_expected(detail) for detail in details)))
-    near = _elsewhere(place, known) if expected == "a group of settings" else []
+        return f"{name}: {cut(single_line(str(first['ctx']['error'])))}"
+    for detail in errors:
+        if detail["type"] not in _EXPECTED and not detail["msg"].startswith(_SHOULD_BE):
+            return f"{name}: {single_line(detail['msg'])}, got {shown(detail['input'])}"
+    expected = _alternatives(list(dict.fromkeys(map(_expected, errors))))
+    near = _namesakes(path, known) if expected == _GROUP else []
     advice = f": did you mean '{near[0]}'?" if near else ""
     return f"{name} must be {expected}, got {shown(first['input'])}{advice}"
 
 
-def type_words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
-    """Return a field's type in words, with its bounds: 'whole number, at least 1'."""
+def describe_type(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """Return a field's type and bounds in text: 'whole number, at least 1'."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        words = type_words(args[0], args[1:])
+        text = describe_type(args[0], args[1:])
     elif origin is Literal:
-        words = _either([shown(choice) for choice in args])
+        text = _alternatives([shown(choice) for choice in args])
     elif origin in (Union, types.UnionType):
-        words = _either([type_words(a) for a in args if a is not type(None)])
+        text = _alternatives([describe_type(a) for a in args if a is not type(None)])
     elif isinstance(annotation, type) and issubclass(annotation, Enum):
-        words = _either([shown(member.value) for member in annotation])
+        text = _alternatives([shown(member.value) for member in annotation])
     elif origin in (dict, Mapping):
-        words = "group of settings"
+        text = "group of settings"
     elif origin in (list, tuple, set, frozenset, Sequence):
-        words = f"[{', '.join('…' if a is ... else type_words(a) for a in args)}]"
+        text = f"[{', '.join('…' if a is ... else describe_type(a) for a in args)}]"
     else:
-        words = _TYPES.get(annotation, getattr(annotation, "__name__", "value").lower())
-    return ", ".join([words, *_bounds_words(metadata)])
+        text = _TYPES.get(annotation, getattr(annotation, "__name__", "value").lower())
+    return ", ".join([text, *_describe_bounds(metadata)])
 
 
-def dotted(place: Sequence[str | int]) -> str:
+def dotted(path: Sequence[str | int]) -> str:
     """Return a setting's name for a message, as a user would write it."""
     text = ""
-    for part in place:
+    for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
@@ -137,7 +139,7 @@ def dotted(place: Sequence[str | int]) -> str:
 
 
 def shown(value: object, limit: int = LIMIT_SHOWN) -> str:
-    """Return a value as a message quotes it: on one line, and cut if it is long."""
+    """Return a value as quoted in messages: on one line, and cut if it is long."""
     if isinstance(value, Mapping):
         return "a group of settings"
     if isinstance(value, str) and not isinstance(value, Enum):
@@ -148,26 +150,26 @@ def shown(value: object, limit: int = LIMIT_SHOWN) -> str:
         return f"a value of type '{type(value).__name__}'"
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     """Return text on one printable line."""
     return _printable(" ".join(text.split()))
 
 
 def cut(text: str, limit: int = LIMIT_LINE) -> str:
-    """Return text, or its beginning if it is long."""
+    """Return text, cut after `limit` characters."""
     return text if len(text) <= limit else text[:limit] + "…"
 
 
 def toml_key(part: str) -> str:
-    """Return one part of a key, in quotes if it needs them."""
+    """Return one part of a TOML key, in quotes if it needs them."""
     return part if _BARE_KEY.fullmatch(part) else _toml_text(part)
 
 
 def toml_value(value: object) -> str:
-    """Return a value as TOML on one line; a set is sorted, so that it stays the same.
+    """Return a value as TOML on one line; sets are sorted to be reproducible.
 
     Raises:
-        TypeError: if TOML has nothing like it.
+        TypeError: if TOML cannot express it.
     """
     match value:
         case bool():
@@ -191,21 +193,21 @@ def toml_value(value: object) -> str:
     return _toml_other(value)
 
 
-def _place_of(detail: ErrorDetails, tree: Any) -> Place:
-    # Pydantic's location also names members of unions and the like: those are no keys.
-    place: list[str | int] = []
+def _path_of(detail: ErrorDetails, tree: Any) -> KeyPath:
+    # Pydantic's location also contains the members of unions and the like, not only keys.
+    path: list[str | int] = []
     for part in detail["loc"]:
         keys: Any = range(len(tree)) if isinstance(tree, list) else tree
         if isinstance(keys, dict | range) and part in keys:
-            place.append(part)
+            path.append(part)
             tree = tree[part]
     if detail["type"] == "missing":
-        place.append(detail["loc"][-1])
-    return tuple(place)
+        path.append(detail["loc"][-1])
+    return tuple(path)
 
 
-def _unknown_words(place: Place, known: Sequence[str]) -> str:
-    *parents, key = (str(part) for part in place)
+def _describe_unknown(path: KeyPath, known: Sequence[str]) -> str:
+    *parents, key = (str(part) for part in path)
     siblings = {
         parts[len(parents)]
         for parts in (name.split(".") for name in known)
@@ -213,43 +215,38 @@ def _unknown_words(place: Place, known: Sequence[str]) -> str:
         and all(a in (b, "<id>") for a, b in zip(parts, parents, strict=False))
     }
     close = difflib.get_close_matches(key, sorted(siblings), n=1)
-    near = [dotted((*parents, name)) for name in close] or _elsewhere(place, known)
+    near = [dotted((*parents, name)) for name in close] or _namesakes(path, known)
     if near:
         advice = f"did you mean '{near[0]}'?"
     else:
         advice = nearest("", {dotted((*parents, name)) for name in siblings})
-    return f"unknown setting '{dotted(place)}': {advice}"
+    return f"unknown setting '{dotted(path)}': {advice}"
 
 
-def _elsewhere(place: Place, known: Sequence[str]) -> list[str]:
+def _namesakes(path: KeyPath, known: Sequence[str]) -> list[str]:
     """Return the settings of the same name in other groups."""
-    return [name for name in known if name.rpartition(".")[2] == str(place[-1])]
+    return [name for name in known if name.rpartition(".")[2] == str(path[-1])]
 
 
 def _expected(detail: ErrorDetails) -> str:
+    if detail["type"] not in _EXPECTED:
+        return single_line(detail["msg"].removeprefix(_SHOULD_BE))
     limits = {
         name: repr(limit).removesuffix(".0") if isinstance(limit, float) else limit
         for name, limit in detail.get("ctx", {}).items()
     }
-    bounds = [text.format(limits[name]) for name, text in _BOUNDS.items() if name in limits]
-    if bounds:
-        return bounds[0]
-    family = _FAMILY.sub("", detail["type"])
-    if words := _EXPECTED.get(detail["type"]) or _EXPECTED.get(family):
-        return words.format_map(limits)
-    message = detail["msg"].removeprefix("Input should be ").replace("a valid ", "a ")
-    return one_line(message)
+    return _EXPECTED[detail["type"]].format_map(limits)
 
 
-def _either(choices: Sequence[str]) -> str:
+def _alternatives(choices: Sequence[str]) -> str:
     *others, last = choices
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _bounds_words(metadata: Iterable[Any]) -> Iterator[str]:
+def _describe_bounds(metadata: Iterable[Any]) -> Iterator[str]:
     for item in metadata:
-        # Field(ge=1) inside Annotated carries its bounds in metadata of its own.
-        yield from _bounds_words(getattr(item, "metadata", ()))
+        # Field(ge=1) inside Annotated has its bounds in its own metadata.
+        yield from _describe_bounds(getattr(item, "metadata", ()))
         for name, text in _BOUNDS.items():
             if (limit := getattr(item, name, None)) is not None:
                 yield text.format(limit)
@@ -275,7 +272,7 @@ def _toml_other(value: object) -> str:
 
 
 def _toml_text(text: str) -> str:
-    # JSON's escapes are TOML's too, but JSON leaves a few control characters alone.
+    # TOML has the same escapes as JSON, which leaves a few control characters alone.
     return _printable(json.dumps(text, ensure_ascii=False))
 
 

@@ -1,7 +1,6 @@
-"""Trees of settings from words and from Python, as plain as a file would give them.
+"""Trees of settings from `key=value` overrides and from Python, as a file would give them.
 
-`key=value` words and trees come in; one tree of plain values goes out, which
-`config.resolve` checks. The one rule: reading words raises nothing but `ConfigError`.
+`config.resolve` validates them. Reading overrides raises nothing but `ConfigError`.
 """
 
 from __future__ import annotations
@@ -14,42 +13,37 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rookery.config.messages import Place, dotted, shown
+from rookery.config.messages import KeyPath, dotted, shown
 from rookery.errors import ConfigError
 
 Tree = dict[str, Any]
 
 LIMIT_DEPTH = 32
+LIMIT_OVERRIDE = 4096
+"""Characters. tomllib takes memory with the square of the parts of a key."""
 
 _DATES = (datetime.date, datetime.time)
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_NO_ZERO = re.compile(r"\s*[+-]?\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
-# A shell takes the quotes of agents."hunter*".player away, so a bare part may hold more
-# here than in TOML: anything that is not a dot, an equals sign, a quote or a space.
+_NO_LEADING_ZERO = re.compile(r"\s*[+-]?\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
+# A shell removes the quotes of agents."hunter*".player, so an unquoted part can contain
+# more than in TOML: anything except a dot, an equals sign, a quote or a space.
 _PART = r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^.="'\s]+)\s*"""
-_WORD = re.compile(rf"(?P<key>{_PART}(?:\.{_PART})*)=(?P<value>.*)", re.DOTALL)
-# tomllib takes memory with the square of a key's parts: 20 kB of dots take 400 MB. What
-# is matched is never given back, and no match starts inside of a part: time is linear.
-_TOML_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(
-    rf"(?<![\w.\\-])(?:{_TOML_PART}[ \t]*+\.[ \t]*+){{{2 * LIMIT_DEPTH}}}+"
-)
+_OVERRIDE = re.compile(rf"(?P<key>{_PART}(?:\.{_PART})*)=(?P<value>.*)", re.DOTALL)
 
 
 def parse_overrides(overrides: Iterable[str]) -> Tree:
-    """Return the tree that `key=value` words describe; the last of equal keys wins.
+    """Return the tree that `key=value` overrides describe; the last of equal keys wins.
 
-    A value is read as TOML where it can be (3, 1e-3, true, "text", [1, 2]), and else
-    taken as plain text; .5 is the number that it is everywhere but in TOML.
+    A value is read as TOML if it is valid (3, 1e-3, true, "text", [1, 2]), and otherwise
+    taken as text. Unlike in TOML, .5 is a number.
 
     Raises:
-        ConfigError: naming every word that cannot be understood.
+        ConfigError: naming every override that cannot be parsed.
     """
     tree: Tree = {}
     problems: list[str] = []
     for override in overrides:
         try:
-            tree = merge(tree, _parse_word(override))
+            tree = merge(tree, _parse_override(override))
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -57,18 +51,19 @@ def parse_overrides(overrides: Iterable[str]) -> Tree:
     return tree
 
 
-def merge(base: Mapping[Any, Any], over: Mapping[Any, Any], place: Place = ()) -> Tree:
+def merge(base: Mapping[Any, Any], over: Mapping[Any, Any], path: KeyPath = ()) -> Tree:
     """Return `base` overlaid by `over`, group by group; None in `over` changes nothing.
 
-    A key keeps the position where it first appeared, which is the order in which the
-    patterns of `agents` apply.
+    A key keeps its first position, since the patterns of `agents` apply in order.
 
     Raises:
         ConfigError: if a key is a value in one and a group in the other.
     """
+    if len(path) > LIMIT_DEPTH:
+        raise ConfigError(too_deep(f"'{dotted(path)}'"))
     merged = {str(key): value for key, value in base.items()}
     for key, value in over.items():
-        inner, old = (*place, str(key)), merged.get(str(key))
+        inner, old = (*path, str(key)), merged.get(str(key))
         if value is None:
             continue
         if old is not None and isinstance(old, Mapping) != isinstance(value, Mapping):
@@ -80,70 +75,55 @@ def merge(base: Mapping[Any, Any], over: Mapping[Any, Any], place: Place = ()) -
     return merged
 
 
-def plain(value: object, place: Place, problems: dict[Place, str]) -> Any:
-    """Return a value as a file would have given it: string keys, lists, no None.
+def plain(value: object, path: KeyPath, problems: dict[KeyPath, str]) -> Any:
+    """Return a value as a TOML file would give it: string keys, lists, no None.
 
-    None means "not set". TOML cannot say it, and a configuration must be the same when
-    it is read back. What no file can hold is put into `problems`, and left out.
+    None means "not set", which TOML cannot express. A configuration must be the same after
+    it is written and read back, so what a file cannot hold is left out and reported in
+    `problems`.
     """
-    if len(place) >= LIMIT_DEPTH:
-        problems[place] = too_deep(f"'{dotted(place)}'")
+    if len(path) >= LIMIT_DEPTH:
+        problems[path] = too_deep(f"'{dotted(path)}'")
         return None
     if isinstance(value, BaseModel):
         value = value.model_dump(by_alias=True, exclude_unset=True)
     if isinstance(value, Mapping):
-        return _plain_group(value, place, problems)
+        return _plain_group(value, path, problems)
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item, (*place, i), problems) for i, item in enumerate(value)]
+        return [plain(item, (*path, i), problems) for i, item in enumerate(value)]
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        return plain(value.tolist(), place, problems)
-    if lack := _lack(value):
-        problems[place] = f"{dotted(place)} must {lack}, got {shown(value)}"
-        return None
-    return value
-
-
-def is_deep(value: object, levels: int = LIMIT_DEPTH) -> bool:
-    """Whether groups and lists lie inside of each other for more than so many levels."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(is_deep(item, levels - 1) for item in items)
-
-
-def has_deep_key(text: str) -> bool:
-    """Whether TOML has a key of so many parts that it should not even be parsed."""
-    return _DEEP_KEY.search(text) is not None
+        return plain(value.tolist(), path, problems)
+    return value if _is_storable(value, path, problems) else None
 
 
 def too_deep(name: str) -> str:
-    """Return the problem with something that `is_deep`."""
+    """Return the problem with a tree of more than LIMIT_DEPTH levels."""
     return f"{name} is nested deeper than {LIMIT_DEPTH} levels: make it flatter"
 
 
-def _parse_word(override: str) -> Tree:
-    match = _WORD.fullmatch(override)
+def _parse_override(override: str) -> Tree:
+    if len(override) > LIMIT_OVERRIDE:
+        raise ConfigError(
+            f"{shown(override)} has {len(override)} characters, expected at most "
+            f"{LIMIT_OVERRIDE}: put it into a file and use --config"
+        )
+    match = _OVERRIDE.fullmatch(override)
     if match is None:
-        raise ConfigError(_bad_word(override))
-    parts = [_unquoted(part, override) for part in re.findall(_PART, match["key"])]
-    if has_deep_key(match["value"]):
-        raise ConfigError(too_deep(shown(override)))
+        raise ConfigError(_syntax_problem(override))
     tree = _parse_value(match["value"].strip())
-    if len(parts) > LIMIT_DEPTH or is_deep(tree):
-        raise ConfigError(too_deep(shown(override)))
-    for part in reversed(parts):
-        tree = {part: tree}
+    for part in reversed(re.findall(_PART, match["key"])):
+        tree = {_unquoted(part, override): tree}
     return dict(tree)
 
 
-def _bad_word(override: str) -> str:
+def _syntax_problem(override: str) -> str:
     if "=" not in override:
         return f"{shown(override)} has no '=': write a setting as key=value"
     if not override.partition("=")[0].strip():
         return f"{shown(override)} has no key before '=': write a setting as key=value"
     return (
-        f"the key of {shown(override)} cannot be read: write names with a dot between "
-        "them, in quotes if they have dots, spaces or quotes in them"
+        f"the key of {shown(override)} cannot be read: separate names by dots, and quote "
+        "names that contain dots, spaces or quotes"
     )
 
 
@@ -153,11 +133,11 @@ def _unquoted(part: str, override: str) -> str:
     try:
         return str(tomllib.loads(f"part = {part}")["part"])
     except ValueError as error:
-        raise ConfigError(_bad_word(override)) from error
+        raise ConfigError(_syntax_problem(override)) from error
 
 
 def _parse_value(text: str) -> Any:
-    if number := _NO_ZERO.fullmatch(text):
+    if number := _NO_LEADING_ZERO.fullmatch(text):
         return float(number[0])
     try:
         table = tomllib.loads(f"value = {text}")
@@ -170,22 +150,23 @@ def _parse_value(text: str) -> Any:
 
 
 def _plain_group(
-    group: Mapping[Any, Any], place: Place, problems: dict[Place, str]
+    group: Mapping[Any, Any], path: KeyPath, problems: dict[KeyPath, str]
 ) -> Tree:
     tree: Tree = {}
     for key, value in group.items():
-        inner = (*place, str(key))
-        if _SURROGATE.search(str(key)):
-            problems[inner] = f"{dotted(inner)} must have a name in Unicode"
-        elif (found := plain(value, inner, problems)) is not None:
-            tree[str(key)] = found
-    return tree
+        inner = (*path, str(key))
+        if _is_storable(str(key), inner, problems):
+            tree[str(key)] = plain(value, inner, problems)
+    return {key: value for key, value in tree.items() if value is not None}
 
 
-def _lack(value: object) -> str:
-    """Return what a value would have to do to go into a file, if it cannot."""
+def _is_storable(value: object, path: KeyPath, problems: dict[KeyPath, str]) -> bool:
+    """Whether a file can hold a value or a key; if not, add a problem."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "fit into 64 bits"
-    if isinstance(value, str) and _SURROGATE.search(value):
-        return "be Unicode text"
-    return ""
+        expected = "fit into 64 bits"
+    elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        expected = "be Unicode text"  # an argument with bytes that are not UTF-8
+    else:
+        return True
+    problems[path] = f"{dotted(path)} must {expected}, got {shown(value)}"
+    return False

@@ -1,4 +1,4 @@
-"""From a tree of plain values to one `Config`, or one `ConfigError` that lists it all."""
+"""From a tree of plain values to a `Config`, or a `ConfigError` with all problems."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pydantic.fields import FieldInfo
 
 from rookery.config.base import Settings
 from rookery.config.messages import (
-    Place,
-    one_line,
-    problem_words,
-    problems_by_place,
+    KeyPath,
+    describe_problem,
+    describe_type,
+    errors_by_path,
     shown,
+    single_line,
     toml_value,
-    type_words,
 )
 from rookery.config.parse import Tree, plain
 from rookery.config.run import LIMIT_PROBLEMS, AnySettings, Config, GameConfig, all_in_one
 
 
 class SettingRow(NamedTuple):
-    """One setting, in words."""
+    """One setting as text."""
 
     key: str
     type: str
     default: str
-    """As TOML; 'required', or 'unset', where there is no value."""
+    """As TOML; 'required' or 'unset' if there is no value."""
     description: str
 
 
@@ -37,14 +37,14 @@ def resolve(raw: Mapping[Any, Any], game_settings: type[Settings]) -> Config:
     """Return the configuration that `raw` asks for, defaults filled in.
 
     Args:
-        raw: a tree from `read_toml`, `parse_words` or `merge`, or from Python, where
-            agents' ids may be ints, and None leaves a setting at its default.
-        game_settings: what the game named in `raw` declares.
+        raw: a tree from `read_toml`, `parse_overrides` or `merge`, or from Python, where
+            agents' ids can be ints and None stands for the default.
+        game_settings: the settings that the game named in `raw` declares.
 
     Raises:
-        ConfigError: with every unknown, missing, mistyped or unfitting setting.
+        ConfigError: with every unknown, missing or invalid setting.
     """
-    problems: dict[Place, str] = {}
+    problems: dict[KeyPath, str] = {}
     tree = plain(raw, (), problems)
     game = _take_game(tree, problems)
     if "name" in _fields(game_settings):
@@ -55,15 +55,15 @@ def resolve(raw: Mapping[Any, Any], game_settings: type[Settings]) -> Config:
     settings = _validated(game_settings, game, ("game",), known, problems)
     if config is None or settings is None or problems:
         raise all_in_one(list(problems.values()))
-    whole = GameConfig(name=config.game.name, settings=settings)
-    return config.model_copy(update={"game": whole})
+    game_config = GameConfig(name=config.game.name, settings=settings)
+    return config.model_copy(update={"game": game_config})
 
 
 def describe_settings(model: type[BaseModel], prefix: str = "") -> list[SettingRow]:
-    """Return every setting of a group, and of the groups in it, in words.
+    """Return every setting of a group, and of the groups in it, as text.
 
     Args:
-        model: `Config`, or a game's Settings with the prefix 'game'.
+        model: `Config`, or a game's Settings with prefix 'game'.
         prefix: the dotted name of the group.
     """
     rows: list[SettingRow] = []
@@ -73,14 +73,14 @@ def describe_settings(model: type[BaseModel], prefix: str = "") -> list[SettingR
         if group is not None:
             rows += describe_settings(group, f"{key}.<id>" if by_id else key)
         else:
-            words = type_words(field.annotation, field.metadata)
-            text = one_line(field.description or "")
-            rows.append(SettingRow(key, words, _default_words(field), text))
+            type_text = describe_type(field.annotation, field.metadata)
+            description = single_line(field.description or "")
+            rows.append(SettingRow(key, type_text, _default_text(field), description))
     return rows
 
 
-def _take_game(tree: Tree, problems: dict[Place, str]) -> Tree:
-    """Return the game's own settings, and leave only its name in the tree."""
+def _take_game(tree: Tree, problems: dict[KeyPath, str]) -> Tree:
+    """Take the game's own settings out of the tree, which keeps only its name."""
     game = tree.pop("game", {})
     if not isinstance(game, dict):
         problems["game",] = f"game must be a group of settings, got {shown(game)}"
@@ -90,14 +90,14 @@ def _take_game(tree: Tree, problems: dict[Place, str]) -> Tree:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return a group's fields by the names that users write."""
+    """Return a group's fields by their names in files and overrides."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if model is GameConfig:
         del fields["settings"]
     return fields
 
 
-def _default_words(field: FieldInfo) -> str:
+def _default_text(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     if getattr(field, "default_factory_takes_validated_data", False):
@@ -107,7 +107,7 @@ def _default_words(field: FieldInfo) -> str:
 
 
 def _group_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """Return the group that a field holds, if any, and whether it holds one per id."""
+    """Return a field's group of settings, if any, and whether there is one per id."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
     origin, args = get_origin(annotation), get_args(annotation)
@@ -122,19 +122,19 @@ def _group_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
 def _validated(
     model: type[AnySettings],
     tree: Mapping[str, Any],
-    prefix: Place,
+    prefix: KeyPath,
     known: Sequence[str],
-    problems: dict[Place, str],
+    problems: dict[KeyPath, str],
 ) -> AnySettings | None:
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        by_place = problems_by_place(error, tree)
-    for place, details in by_place.items():
-        whole = (*prefix, *place)
-        if any(whole[:end] in problems for end in range(1, len(whole) + 1)):
+        by_path = errors_by_path(error, tree)
+    for path, errors in by_path.items():
+        full = (*prefix, *path)
+        if any(full[:end] in problems for end in range(1, len(full) + 1)):
             continue
-        # Looking for near names takes time, and only the first problems are shown.
+        # Looking for similar names takes time, and only the first problems are shown.
         names = known if len(problems) < LIMIT_PROBLEMS else ()
-        problems[whole] = problem_words(whole, details, names)
+        problems[full] = describe_problem(full, errors, names)
     return None

@@ -1,7 +1,7 @@
-"""What a user may choose about a run.
+"""The settings of a run.
 
-The groups below are the settings; `rookery.config.resolve` makes a `Config` of what a
-user wrote. Every field has a description, which is its only text.
+`rookery.config.resolve` makes a `Config` from what a user wrote. Every field is documented
+by its description, which is shown in tables and written into config.toml.
 """
 
 from __future__ import annotations
@@ -23,209 +23,208 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 class EvaluateConfig(Settings):
-    """How the agents are judged."""
+    """How the agents are evaluated."""
 
     episodes: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="Episodes to play in an evaluation, all worlds together. More take "
-        "longer and make the mean more certain.",
+        description="Episodes of an evaluation, over all worlds. More take longer and give "
+        "a more precise mean.",
     )
     every_rounds: int = Field(
         default=0,
         ge=0,
-        description="Rounds from one evaluation during training to the next; 0: none. Such "
-        "an evaluation plays one episode per world.",
+        description="Rounds between evaluations during training, each of one episode per "
+        "world; 0 turns them off.",
     )
     turns: int | None = Field(
         default=None,
         ge=1,
-        description="The most turns an episode may last in an evaluation or a recording; "
-        "a longer one is cut off, and counts with its return so far. By default "
-        "100,000, or game.turns where that is more.",
+        description="Maximum length of an episode in an evaluation or a recording, in "
+        "turns; a longer one is truncated, and its return so far counts. By default "
+        "100,000, or game.turns if that is more.",
     )
 
 
 class RecordConfig(Settings):
-    """What is kept for looking at."""
+    """Recording of episodes."""
 
     every_rounds: int = Field(
         default=0,
         ge=0,
-        description="Rounds from one recorded episode to the next; 0: none.",
+        description="Rounds between recorded episodes; 0 records none.",
     )
 
 
 class ProbeConfig(Settings):
-    """A function of one's own that is asked about the agents while they are trained."""
+    """A user's function that is called during training to measure the agents."""
 
     code: str | None = Field(
         default=None,
-        description="The function: ./file.py:name, called with (players, game).",
+        description="The function, as ./file.py:name; it is called with (players, game).",
     )
     every_rounds: int = Field(
         default=10,
         ge=1,
-        description="Rounds from one call to the next; the first is before round 1.",
+        description="Rounds between calls; the first call is before round 1.",
     )
 
 
 class CheckpointsConfig(Settings):
-    """What is kept for going on, and for studying."""
+    """Checkpoints to resume from, and weights to study."""
 
     every_rounds: int = Field(
         default=0,
         ge=0,
-        description="Rounds from one checkpoint to the next; 0: at the end.",
+        description="Rounds between checkpoints; 0 saves one only at the end.",
     )
     every_minutes: float = Field(
         default=10.0,
         ge=0.0,
-        description="Minutes from one checkpoint to the next; 0: only by rounds.",
+        description="Minutes between checkpoints; 0 counts rounds only.",
     )
     replay: bool = Field(
         default=True,
-        description="Whether checkpoints hold the replays of off-policy learners. Without "
-        "them a resumed run learns from what it plays then, and is marked as not exact. "
-        "The few rounds of rows that all others need are always kept.",
+        description="Whether checkpoints contain the replay buffers of off-policy "
+        "learners. Without them a resumed run starts with empty buffers and is marked as "
+        "not exact. The few rounds of rows that on-policy learners need are always saved.",
     )
-    keep: int = Field(default=2, ge=2, description="Checkpoints kept.")
+    keep: int = Field(default=2, ge=2, description="Checkpoints to keep.")
     weights_every_rounds: int = Field(
         default=50,
         ge=0,
-        description="Rounds from one copy of all weights to the next; 0: only the last.",
+        description="Rounds between copies of all weights; 0 keeps only the last.",
     )
 
 
 class RestartsConfig(Settings):
-    """What happens when a process dies."""
+    """Restarts of processes that crash or hang."""
 
     limit: int = Field(
         default=5,
         ge=0,
         le=1_000_000,
-        description="Deaths of a process in a row, without progress, that end the run.",
+        description="Crashes of a process in a row, without progress, that end the run.",
     )
     silence: float = Field(
         default=60.0,
         gt=0.0,
-        description="Seconds without a sign of life after which a process is taken to "
-        "hang and is replaced; at least ten times the longest silence so far.",
+        description="Seconds without a heartbeat after which a process counts as hung and "
+        "is restarted; at least ten times the longest pause so far.",
     )
 
 
 class AgentConfig(AgentSettings):
-    """What may differ from agent to agent."""
+    """The settings of one agent, or of a pattern of agents."""
 
     player: str | None = Field(
         default=None,
-        description="The scripted player that plays this agent: 'random', or one that "
-        "the game offers.",
+        description="Scripted player that acts for this agent: 'random', or a player of "
+        "the game.",
     )
     learning: bool = Field(
-        default=True, description="Whether it learns; if not, its weights stay as they are."
+        default=True,
+        description="Whether the agent learns; if not, its weights are frozen.",
     )
     start_from: str | None = Field(
         default=None,
         alias="from",
-        description="A trained agent to start from: RUN:ID@ROUND, RUN:ID, RUN (the agent "
-        "of the same id there), or a file that rookery export made.",
+        description="Trained agent to start from: RUN:ID@ROUND, RUN:ID, RUN (the agent "
+        "with the same id), or a file written by rookery export.",
     )
 
 
 class GameConfig(Settings):
-    """Which game is played, and that game's own settings.
+    """The game and its own settings.
 
-    A user writes both side by side: game.name, game.agents, game.acting.
+    In files and overrides they are side by side: game.name, game.agents, game.acting.
     """
 
     name: str = Field(
-        description="The game: a name from `rookery games`, or the path of one's own.",
+        description="Name of a game that `rookery games` lists, or the path of your own.",
     )
     settings: Settings = Field(
-        default=Settings(), description="What the game itself declares."
+        default=Settings(), description="Settings that the game declares."
     )
 
 
 class Config(AgentSettings):
-    """Everything a user chose for a run; an agent's settings here hold for all agents."""
+    """All settings of a run; the agent settings here apply to all agents."""
 
     seed: int = Field(
         default=0,
         ge=0,
         lt=2**63,
-        description="Where all random numbers come from. The same seed and settings "
-        "give the same run.",
+        description="Random seed. The same seed and settings give the same run.",
     )
     worlds: int = Field(
         default=16,
         ge=1,
         le=4096,
-        description="Copies of the game played side by side. More give more steps per "
-        "second and take more memory.",
+        description="Copies of the game that are played in parallel. More give more steps "
+        "per second and take more memory.",
     )
     schedule: Literal["pipelined", "sync", "async"] = Field(
         default="pipelined",
-        description="Whether a round is learned while the next is played (pipelined), "
-        "before it (sync), or whenever there is time (async: not reproducible).",
+        description="When agents learn from a round: while the next round is played "
+        "(pipelined), before it (sync), or at any time (async: not reproducible).",
     )
     workers: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = Field(
         default="auto",
-        description="Processes that learn beside the one that plays; 0 does everything in "
-        "one process. The result is the same; auto measures what is faster.",
+        description="Learner processes; 0 acts and learns in one process. The result is "
+        "the same; auto measures which is fastest.",
     )
     max_lag: int = Field(
         default=2,
         ge=1,
         le=64,
-        description="In async: the most rounds that playing may be ahead of learning.",
+        description="async: maximum number of rounds that acting is ahead of learning.",
     )
     storage: Literal["memory", "disk"] = Field(
         default="memory",
-        description="Where replays and states lie: in memory, or in files of the run's "
-        "folder, which outlive every process.",
+        description="Where replay buffers and states are stored: in memory, or in files in "
+        "the run's folder, which survive a crash of every process.",
     )
-    rounds: int = Field(default=300, ge=1, le=10_000_000, description="Rounds to train.")
+    rounds: int = Field(default=300, ge=1, le=10_000_000, description="Rounds of training.")
     turns_per_round: int = Field(
-        default=50, ge=1, le=100_000, description="Turns of each world in a round."
+        default=50, ge=1, le=100_000, description="Turns of each world per round."
     )
-    game: GameConfig = Field(description="The game, and how it is set up.")
-    evaluate: EvaluateConfig = Field(
-        default=EvaluateConfig(), description="How the agents are judged."
-    )
+    game: GameConfig = Field(description="The game and its settings.")
+    evaluate: EvaluateConfig = Field(default=EvaluateConfig(), description="Evaluation.")
     record: RecordConfig = Field(
-        default=RecordConfig(), description="What is kept for looking at."
+        default=RecordConfig(), description="Recording of episodes."
     )
     probe: ProbeConfig = Field(
-        default=ProbeConfig(), description="What else is asked about the agents."
+        default=ProbeConfig(),
+        description="Probe: your own function, called during training.",
     )
     checkpoints: CheckpointsConfig = Field(
-        default=CheckpointsConfig(), description="What is kept for going on."
+        default=CheckpointsConfig(), description="Checkpoints and copies of weights."
     )
     restarts: RestartsConfig = Field(
-        default=RestartsConfig(), description="What happens when a process dies."
+        default=RestartsConfig(), description="Restarts of processes that crash or hang."
     )
     agents: dict[str, AgentConfig] = Field(
         default={},
-        description="Settings of one agent by its id, or of several by a pattern such "
-        "as 'hunter*'. Patterns apply in the order given, and an agent's own id last.",
+        description="Settings of one agent by its id, or of several by a pattern such as "
+        "'hunter*'. Patterns apply in order, and an agent's own id last.",
     )
 
     def agent(self, agent_id: str | int) -> AgentConfig:
-        """Return one agent's settings: all agents', then patterns, then its own id's."""
+        """Return one agent's settings: those for all, then patterns, then its own id."""
         name = str(agent_id)
         common = {key: getattr(self, key) for key in AgentSettings.model_fields}
-        found = AgentConfig().model_copy(update=common)
+        result = AgentConfig().model_copy(update=common)
         for pattern, settings in self.agents.items():
             if pattern != name and fnmatchcase(name, pattern):
-                found = _overlaid(found, settings)
-        return _overlaid(found, self.agents[name]) if name in self.agents else found
+                result = _overlaid(result, settings)
+        return _overlaid(result, self.agents[name]) if name in self.agents else result
 
     def check_agents(self, agent_ids: Sequence[str]) -> None:
-        """Raise ConfigError if `agents` has an id or a pattern that fits no agent."""
+        """Raise ConfigError if `agents` has an id or a pattern that matches no agent."""
         problems = [
-            f"'{dotted(('agents', key))}' fits no agent of {shown(self.game.name)}: "
+            f"'{dotted(('agents', key))}' matches no agent of {shown(self.game.name)}: "
             f"{nearest(key, agent_ids)}"
             for key in self.agents
             if key not in agent_ids
@@ -236,11 +235,11 @@ class Config(AgentSettings):
 
 
 def all_in_one(problems: Sequence[str]) -> ConfigError:
-    """Return one error for many problems; only the first are told."""
-    more = len(problems) - LIMIT_PROBLEMS
-    if more <= 0:
+    """Return one error for many problems; only the first are listed."""
+    hidden = len(problems) - LIMIT_PROBLEMS
+    if hidden <= 0:
         return ConfigError(*problems)
-    return ConfigError(*problems[:LIMIT_PROBLEMS], f"and {more} more")
+    return ConfigError(*problems[:LIMIT_PROBLEMS], f"and {hidden} more")
 
 
 def _overlaid(base: AnySettings, over: AnySettings) -> AnySettings:

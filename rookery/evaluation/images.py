@@ -6,9 +6,7 @@ The one rule: a file of the given name is always whole, also after a crash or a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from rookery.errors import ConfigError
+from rookery.storage.files import atomic_write
 
 Frame = npt.NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -61,9 +60,10 @@ def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> N
         raise ValueError(f"a GIF needs frames of one shape, found {shapes or 'none'}.")
     palette = _shared_palette(frames)
     first, *rest = _with_palette(frames, palette)
-    with _whole_file(path) as unfinished:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
         first.save(
-            unfinished,
+            file,
             format="GIF",
             save_all=True,
             append_images=rest,
@@ -77,8 +77,9 @@ def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> N
 
 def write_png(path: Path, frame: Frame) -> None:
     """Write one frame as a PNG."""
-    with _whole_file(path) as unfinished:
-        Image.fromarray(frame).save(unfinished, format="PNG", optimize=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        Image.fromarray(frame).save(file, format="PNG", optimize=True)
 
 
 def with_scores(
@@ -205,15 +206,3 @@ def _packed(frame: Frame) -> _Packed:
 def _unpacked(packed: _Packed) -> _Palette:
     levels = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=-1)
     return levels.astype(np.uint8)
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """Give a name to write to, which becomes `path` only when all is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

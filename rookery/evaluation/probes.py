@@ -16,15 +16,14 @@ from typing import Any
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.sandbox import seeded
 from rookery.algorithms.torch_setup import standard_state
-from rookery.config.messages import cut, shown
-from rookery.config.messages import one_line as one_line_of
+from rookery.config.messages import cut, shown, single_line
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, ProbeError
 from rookery.evaluation.play import Lineup, Match, Seat, lineup, play_match
 from rookery.games.base import Game, GameWrapper, Phases
 from rookery.games.registry import Entry
-from rookery.plugins import line_in, load_object, one_line
+from rookery.plugins import describe_error, line_in, load_object
 from rookery.specs import AgentSpec
 from rookery.stop import LEAVING
 
@@ -120,7 +119,7 @@ class Probe:
     def __init__(self, name: str) -> None:
         self.name = name
         found = load_object(name)
-        said = cut(one_line_of(repr(found)))
+        said = cut(single_line(repr(found)))
         if not callable(found) or isinstance(found, type) or not _takes_two(found):
             raise ConfigError(
                 f"probe.code is '{name}', {said}: name a function of "
@@ -144,14 +143,16 @@ class Probe:
         except BaseException as error:
             file = inspect.getsourcefile(self._function)
             line = line_in(Path(file), error) if file else ""
-            raise self._error(boundary, f"raised {cut(one_line(error))}{line}") from error
+            raise self._error(
+                boundary, f"raised {cut(describe_error(error))}{line}"
+            ) from error
         return self._numbers(found, boundary)
 
     def _numbers(self, found: Any, boundary: int) -> dict[str, float]:
         try:
             numbers = {str(name): float(value) for name, value in dict(found).items()}
         except (TypeError, ValueError) as error:
-            said = f"returned {cut(one_line_of(repr(found)))}, expected numbers by name"
+            said = f"returned {cut(single_line(repr(found)))}, expected numbers by name"
             raise self._error(boundary, said) from error
         size = len(json.dumps(numbers))
         if size > MOST_BYTES:

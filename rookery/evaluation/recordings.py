@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rookery.errors import ConfigError
+from rookery.errors import ArrayFileError, ConfigError
 from rookery.games.base import Game
 from rookery.games.episodes import Episode
 from rookery.games.loop import Turn
 from rookery.shm.block import available
 from rookery.specs import Array
-from rookery.storage.arrays import CheckpointError, parse_json, read_arrays, to_bytes
+from rookery.storage.arrays import parse_json, read_arrays, to_bytes
 from rookery.storage.files import replace_whole
 
 FRAMES = "frames"
@@ -68,7 +68,7 @@ class Recording:
             world, episode = int(about["world"]), int(about["episode"])
             agents, players = tuple(about["agents"]), tuple(about["players"])
             actions = tuple(tuple(names) for names in about.get("actions", ()))
-        except (CheckpointError, KeyError, TypeError, ValueError) as error:
+        except (ArrayFileError, KeyError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{path} is no recording of an episode ({error}): name a file that "
                 "rookery recorded."

@@ -19,7 +19,7 @@ import numpy as np
 
 from rookery.errors import GameError, PlayerError, RookeryError
 from rookery.games.base import Game, GameWrapper, Observations, Outcome, Phases, are_finite
-from rookery.plugins import one_line
+from rookery.plugins import describe_error
 from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
@@ -48,7 +48,7 @@ def locate(error: BaseException) -> str:
     """Return an exception in one line, with the line of the user's code it came from."""
     last = (users_frames(error) or traceback.extract_tb(error.__traceback__))[-1]
     line = f"{Path(last.filename).name}, line {last.lineno}"
-    return f"{one_line(error).rstrip('.')} ({line})"
+    return f"{describe_error(error).rstrip('.')} ({line})"
 
 
 @contextmanager

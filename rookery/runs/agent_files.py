@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rookery.errors import ConfigError
+from rookery.errors import ArrayFileError, ConfigError
 from rookery.replay.rows import row_dtype
 from rookery.runs.folder import CHECKPOINTS
 from rookery.runs.run import Run
 from rookery.shm.block import available
 from rookery.specs import AgentSpec, Array
 from rookery.storage.arrays import read_arrays, to_bytes
-from rookery.storage.checkpoints import CheckpointError, newest_whole
+from rookery.storage.checkpoints import newest_whole
 from rookery.storage.files import replace_whole
 
 KIND = "rookery agent"
@@ -119,11 +119,11 @@ def read_agent(path: Path) -> Exported:
     """Return the agent in a file.
 
     Raises:
-        CheckpointError: if it is none.
+        ArrayFileError: if it is none.
     """
     arrays, about = read_arrays(path.resolve(), min(MOST_BYTES, available()))
     if about.get("kind") != KIND:
-        raise CheckpointError(f"{path} holds no agent: make it with rookery export.")
+        raise ArrayFileError(f"{path} holds no agent: make it with rookery export.")
     rows = arrays.pop(ROWS, None)
     said = [about.get(name, "") for name in ("algorithm", "shape", "layout")]
     return Exported(said[0], said[1], arrays, rows, said[2])

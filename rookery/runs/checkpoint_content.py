@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rookery.algorithms.base import Agent
+from rookery.errors import ArrayFileError
 from rookery.protocol.arena import COMMIT, MATCHES, first_row
 from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.arithmetic import is_of_another_version, machine
 from rookery.specs import Array
 from rookery.storage.arrays import shapes_of
-from rookery.storage.checkpoints import Check, CheckpointError
+from rookery.storage.checkpoints import Check
 from rookery.training.training import Training
 
 ACTOR_FILE = "actor"
@@ -84,7 +85,7 @@ def restore(
     boundary = int(manifest["round"])
     turn = boundary * training.config.turns_per_round
     if files[ACTOR_FILE]["life/turn"][0] != turn:
-        raise CheckpointError(_misfit(f"'{ACTOR_FILE}'", manifest))
+        raise ArrayFileError(_misfit(f"'{ACTOR_FILE}'", manifest))
     for agent in training.agents:
         name = f"replay-{agent.number}"
         first = turn
@@ -108,14 +109,14 @@ def fitting(training: Training) -> Check:
     def check(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
         boundary = manifest["round"]
         if not 0 <= boundary <= training.config.rounds:
-            raise CheckpointError(_misfit(f"round {boundary}", manifest))
+            raise ArrayFileError(_misfit(f"round {boundary}", manifest))
         if not (_is_count(manifest.get("matches")) and _are_rows(training, manifest)):
-            raise CheckpointError(_misfit("manifest", manifest))
+            raise ArrayFileError(_misfit("manifest", manifest))
         wanted = _wanted(training, boundary, manifest["first"])
         needed = {name for name in wanted if not name.startswith("replay-")}
         for name in sorted(needed | set(shapes)):
             if shapes.get(name) != wanted.get(name):
-                raise CheckpointError(_misfit(f"'{name}'", manifest))
+                raise ArrayFileError(_misfit(f"'{name}'", manifest))
 
     return check
 

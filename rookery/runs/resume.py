@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.run import Config
+from rookery.errors import ArrayFileError
 from rookery.runs.arithmetic import machine, other_machine
 from rookery.runs.folder import CHECKPOINTS
 from rookery.runs.log import RunLog
@@ -25,7 +26,7 @@ from rookery.runs.seal import (
     write_seal,
 )
 from rookery.runs.start_from import sum_of
-from rookery.storage.checkpoints import CheckpointError, checkpoints_in
+from rookery.storage.checkpoints import checkpoints_in
 from rookery.training.training import MEMORY, Origin
 
 
@@ -33,13 +34,13 @@ def has_begun(folder: Path, log: RunLog) -> bool:
     """Whether there is something to go on from.
 
     Raises:
-        CheckpointError: if there was, and is no longer: starting again from round 0 would
+        ArrayFileError: if there was, and is no longer: starting again from round 0 would
             lose even the lines that were written.
     """
     if (folder / MEMORY).exists() or checkpoints_in(folder / CHECKPOINTS):
         return True
     if log.has_saved():
-        raise CheckpointError(
+        raise ArrayFileError(
             f"{folder / CHECKPOINTS} no longer has a checkpoint: put one back, or delete "
             "the run and train it again."
         )

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_custom
-from rookery.config.messages import one_line
+from rookery.config.messages import single_line
 from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
-from rookery.errors import ConfigError, nearest
+from rookery.errors import ArrayFileError, ConfigError, nearest
 from rookery.evaluation.play import agents_of
 from rookery.evaluation.probes import check_named
 from rookery.evaluation.recordings import Recording
@@ -42,7 +42,6 @@ from rookery.specs import Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
 from rookery.storage.checkpoints import (
-    CheckpointError,
     checkpoints_in,
     digest,
     load_checkpoint,
@@ -268,7 +267,7 @@ class Run:
 def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
     rows = manifest.get("rows")
     if not isinstance(rows, dict) or not all(isinstance(x, str) for x in rows.values()):
-        raise CheckpointError("the checkpoint's manifest is damaged: it has no row hashes.")
+        raise ArrayFileError("the checkpoint's manifest is damaged: it has no row hashes.")
 
 
 def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entry:
@@ -307,7 +306,7 @@ def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
 def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:
     """Return the algorithms of a user's own that nobody but a file has named."""
     found = {name for name in wanted if is_custom(name)} - set(named)
-    return sorted(one_line(name) for name in found)
+    return sorted(single_line(name) for name in found)
 
 
 class Agents(dict[str, TrainedAgent]):

@@ -24,7 +24,7 @@ from rookery.runs.folder import CONFIG
 from rookery.storage.access import cannot_write, is_file
 from rookery.storage.arrays import Damaged, opened, parse_json
 from rookery.storage.checkpoints import sum_of_manifest
-from rookery.storage.files import replace_whole, sync_folder
+from rookery.storage.files import replace_whole
 
 SEAL = "seal.json"
 RESUMABLE = (
@@ -130,7 +130,6 @@ def write_summed(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     whole = {**about, "sum": sum_of_manifest(about)}
     try:
         replace_whole(path, json.dumps(whole, indent=2).encode())
-        sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     return whole

@@ -15,7 +15,7 @@ from rookery.config.toml import write_config
 from rookery.errors import ConfigError, RookeryError
 from rookery.evaluation.play import agents_of, cut_line
 from rookery.games.registry import Entry
-from rookery.plugins import one_line
+from rookery.plugins import describe_error
 from rookery.runs.checkpoint_content import (
     fitting,
     go_on_from_memory,
@@ -223,7 +223,7 @@ class Session:
         if isinstance(error, RookeryError) and error.is_on_record:
             return
         said = "".join(traceback.format_exception(error))
-        self.log.event("failure", line=one_line(error), traceback=said)
+        self.log.event("failure", line=describe_error(error), traceback=said)
 
     def _leave(self) -> str:
         """End every process, keep what was learned, and let go of everything.

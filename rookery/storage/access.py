@@ -1,4 +1,4 @@
-"""Looking at files that may be anybody's: what is forbidden is an error of one line."""
+"""Looking at files that can belong to other users: no access is an error of one line."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rookery.storage.files import remedy
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file.
+    """Whether a path is a file.
 
     Raises:
-        ConfigError: if one may not look.
+        ConfigError: if permission is denied.
     """
     return stat.S_ISREG(_mode(path))
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is such a folder.
+    """Whether a path is a folder.
 
     Raises:
-        ConfigError: if one may not look.
+        ConfigError: if permission is denied.
     """
     return stat.S_ISDIR(_mode(path))
 
 
 def _mode(path: Path) -> int:
-    """Return what kind of file a path is; 0 if there is none, or can be none."""
+    """Return the mode of a file; 0 if there is none, or the path is impossible."""
     try:
         return path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -39,10 +39,10 @@ def _mode(path: Path) -> int:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Return what lies in a folder; nothing if there is none.
+    """Return the paths in a folder, sorted; none if there is no such folder.
 
     Raises:
-        ConfigError: if one may not look.
+        ConfigError: if permission is denied.
     """
     if not is_folder(folder):
         return []
@@ -53,15 +53,17 @@ def entries(folder: Path) -> list[Path]:
 
 
 def cannot_read(path: Path, error: OSError) -> ConfigError:
-    """Return the error for what may not, or can not, be read."""
-    what = f"cannot read {error.filename or path} ({error.strerror})"
+    """Return the error to raise for a file that cannot be read."""
+    problem = f"cannot read {error.filename or path} ({error.strerror})"
     if isinstance(error, PermissionError):
-        return ConfigError(f"{what}: ask its owner for access, or change its permissions.")
-    return ConfigError(f"{what}: {advice(error) or 'see that it is there and whole.'}")
+        action = "ask its owner for access, or change its permissions."
+    else:
+        action = advice(error) or "check that it exists and is not damaged."
+    return ConfigError(f"{problem}: {action}")
 
 
 def cannot_write(path: Path, error: OSError) -> ConfigError:
-    """Return the error for what may not, or can not, be written."""
+    """Return the error to raise for a file that cannot be written."""
     reason = error.strerror or str(error)
     return ConfigError(
         f"cannot write {error.filename or path} ({reason}): {remedy(reason)}, or choose "

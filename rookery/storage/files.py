@@ -1,33 +1,71 @@
-"""Writing that lasts: files and folders that are on the disk when a call returns."""
+"""Durable writes: a file is on disk, and complete, when a call returns."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 FORBIDDEN = {os.strerror(code) for code in (errno.EACCES, errno.EPERM, errno.EROFS)}
 
 
 def remedy(reason: str) -> str:
-    """Return what to do about something that cannot be written, by the system's reason."""
+    """Return what to do about a failed write, given the system's reason."""
     if reason in FORBIDDEN:
         return "make the folder writable"
     return "free some space"
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
+    """Write a file and wait until it is on disk; after a crash it can be cut off."""
     with path.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        _sync(file)
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file for writing that replaces `path` at the end of the block.
+
+    A reader, or a crash at any time, sees either the old file or the complete new one. If
+    the block raises, the old file stays and the temporary one is deleted.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # Left behind by a killed process with the same id, or a link planted in its place.
+    partial.unlink(missing_ok=True)
+    try:
+        with partial.open("xb") as file:
+            yield file
+            _sync(file)
+        rename_durably(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """Write or replace a file atomically."""
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def rename_durably(source: Path, target: Path) -> None:
+    """Rename a file or a folder within its folder, and wait until that is on disk."""
+    os.rename(source, target)
+    sync_folder(target.parent)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a folder's entries are on the disk."""
+    """Wait until a folder's entries are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,9 +74,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_whole(path: Path, data: bytes) -> None:
-    """Add to the end of a file, all of it or nothing.
+    """Append to a file, all of `data` or nothing.
 
-    Half a line would hide all lines that come after it.
+    Half a line would make the lines after it unreadable.
     """
     with path.open("ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
@@ -53,57 +91,45 @@ def append_whole(path: Path, data: bytes) -> None:
 
 
 def mend(path: Path) -> None:
-    """Take out a last line that is cut off: what is added would be lost with it."""
+    """Remove an incomplete last line, which would spoil the next line appended."""
     if path.exists():
         with path.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def replace_whole(path: Path, data: bytes) -> None:
-    """Write a file under another name and give it its own when it is on the disk."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        write_whole(partial, data)
-        partial.replace(path)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
-        raise
-
-
 class Attempts:
-    """Writes what a run can do without: the disk may be full, and training goes on.
+    """Performs writes that a run can do without, so that a full disk does not stop it.
 
-    The first time that something cannot be written it says so, and then nothing until
-    everything that failed has worked again.
+    The first failure is reported; after that nothing is, until every write that failed
+    has succeeded again.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._failing: dict[str, str] = {}
 
-    def __call__(self, what: str, write: Callable[[], object]) -> bool:
-        """Write something; return whether it worked."""
+    def __call__(self, name: str, write: Callable[[], object]) -> bool:
+        """Call `write`, which writes the file or files `name`; return its success."""
         try:
             write()
         except OSError as error:
-            self.note(what, error.strerror or str(error))
+            self.note(name, error.strerror or str(error))
             return False
-        self.note(what, "")
+        self.note(name, "")
         return True
 
-    def note(self, what: str, reason: str) -> None:
-        """Take down why something could not be written; '' if it could."""
+    def note(self, name: str, reason: str) -> None:
+        """Record why `name` could not be written; '' if it could."""
         if not reason:
-            self._failing.pop(what, None)
+            self._failing.pop(name, None)
             return
         if not self._failing:
             self._say(
-                f"cannot write {what} ({reason}): training goes on, and leaves out what "
+                f"cannot write {name} ({reason}): training continues without saving what "
                 f"cannot be written; {remedy(reason)}."
             )
-        self._failing[what] = reason
+        self._failing[name] = reason
 
-    def reason(self, what: str) -> str:
-        """Return why something could not be written the last time; '' if it could."""
-        return self._failing.get(what, "")
+    def reason(self, name: str) -> str:
+        """Return why `name` could not be written the last time; '' if it could."""
+        return self._failing.get(name, "")

@@ -99,7 +99,7 @@ def test_a_frozen_agent_has_an_algorithm_and_does_not_learn():
 
 @pytest.mark.parametrize("key", ["hunter_c", "wolf*"])
 def test_settings_that_fit_no_agent_are_refused(key):
-    with pytest.raises(ConfigError, match="fits no agent"):
+    with pytest.raises(ConfigError, match="matches no agent"):
         agents_of(agents={key: {"discount": 0.5}})
 
 

@@ -34,7 +34,7 @@ MISTAKES = {
     ),
     "unknown agent": (
         ["evaluate", "treasurehunt", "agents.7.player=random"],
-        "'agents.7' fits no agent",
+        "'agents.7' matches no agent",
     ),
     "unknown player": (
         ["evaluate", "treasurehunt", "--players", "foragr"],

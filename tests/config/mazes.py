@@ -43,7 +43,7 @@ class Maze(Settings):
     colour: Colour = Field(default=Colour.RED, description="Of the agents.")
     start: datetime.date | None = Field(default=None, description="A day.")
     folder: Path = Field(default=Path("."), description="Where pictures lie.")
-    observation: Literal["all"] | Annotated[int, Field(ge=0)] = Field(
+    sight: Literal["all"] | Annotated[int, Field(ge=0)] = Field(
         default="all", description="How far agents see."
     )
     prices: dict[str, float] = Field(default={}, description="By kind.")

@@ -1,4 +1,4 @@
-"""Settings: what is accepted, for whom it holds, and how it is described."""
+"""Settings: which values are accepted, for which agents, and how they are described."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
 from tests.config.mazes import Beam, Colour, Maze, resolve_overrides
 
-# What fits
+# Valid settings
 
 
 def test_defaults_are_filled_in() -> None:
@@ -26,14 +26,14 @@ def test_defaults_are_filled_in() -> None:
     assert config.agents == {}
 
 
-def test_a_games_settings_stand_beside_its_name() -> None:
+def test_the_settings_of_a_game_are_written_beside_its_name() -> None:
     config = resolve_overrides("game.agents=4", "game.beam.length=7", "game.size=[3, 4]")
 
     assert config.game.settings == Maze(agents=4, beam=Beam(length=7), size=(3, 4))
 
 
 @pytest.mark.parametrize(
-    ("word", "name", "value"),
+    ("override", "name", "value"),
     [
         ("game.regrowth=0.5", "regrowth", 0.5),
         ("game.gems=[1, 2.5]", "gems", (1.0, 2.5)),
@@ -51,7 +51,7 @@ def test_values_take_the_type_of_their_setting(
     assert getattr(resolve_overrides(override).game.settings, name) == value
 
 
-def test_from_python_ids_may_be_numbers_and_none_is_the_default() -> None:
+def test_from_python_ids_can_be_numbers_and_none_is_the_default() -> None:
     raw = {
         "seed": np.int64(3),
         "worlds": None,
@@ -93,25 +93,25 @@ def test_agents_without_settings_have_the_defaults() -> None:
     assert resolve_overrides().agent("0") == AgentConfig()
 
 
-def test_settings_that_fit_no_agent_are_named() -> None:
+def test_settings_that_match_no_agent_are_named() -> None:
     config = resolve_overrides("agents.hunter.player=x", 'agents."wolf*".player=x')
 
     with pytest.raises(ConfigError) as caught:
         config.check_agents(["hunter1", "prey"])
 
     assert caught.value.problems == (
-        "'agents.hunter' fits no agent of 'maze': did you mean 'hunter1'?",
-        "'agents.\"wolf*\"' fits no agent of 'maze': known are hunter1, prey.",
+        "'agents.hunter' matches no agent of 'maze': did you mean 'hunter1'?",
+        "'agents.\"wolf*\"' matches no agent of 'maze': known are hunter1, prey.",
     )
 
 
-def test_settings_that_fit_agents_pass() -> None:
+def test_settings_that_match_agents_are_accepted() -> None:
     config = resolve_overrides("agents.0.player=x", 'agents."*".player=x')
 
     config.check_agents(["0", "1"])
 
 
-# What is described
+# Descriptions
 
 
 @pytest.mark.parametrize("row", describe_settings(Config), ids=lambda row: row.key)

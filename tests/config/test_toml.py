@@ -1,4 +1,4 @@
-"""Configurations as TOML: what is read, what is written, and that both are the same."""
+"""Configurations as TOML: reading, writing, and that both agree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write(folder: Path, data: bytes) -> Path:
     ],
     ids=["key", "end", "twice", "bytes", "large", "lists", "keys", "digits", "nul"],
 )
-def test_an_unreadable_file_is_one_line_with_the_place(
+def test_an_unreadable_file_is_one_line_with_the_position(
     tmp_path: Path, data: bytes, problem: str
 ) -> None:
     path = write(tmp_path, data)
@@ -110,24 +110,21 @@ def test_the_written_configuration_is_complete_and_readable() -> None:
     text = to_toml(resolve(parse_overrides(overrides), Small))
 
     pieces = (
-        "# Where all random numbers come from. The same seed and settings give the "
-        "same run.\n"
-        "seed = 0\n\n",
-        "# Copies of the game played side by side. More give more steps per second and "
-        "take more\n# memory.\n"
+        "# Random seed. The same seed and settings give the same run.\nseed = 0\n\n",
+        "# Copies of the game that are played in parallel. More give more steps per second "
+        "and\n# take more memory.\n"
         "worlds = 16\n\n",
-        "# The game, and how it is set up.\n"
+        "# The game and its settings.\n"
         "[game]\n"
-        "# The game: a name from `rookery games`, or the path of one's own.\n"
+        "# Name of a game that `rookery games` lists, or the path of your own.\n"
         'name = "small"\n\n'
         "# Who plays.\n"
         "agents = 3\n\n",
         "# Settings of one agent by its id, or of several by a pattern such as "
         "'hunter*'.\n"
-        "# Patterns apply in the order given, and an agent's own id last.\n"
+        "# Patterns apply in order, and an agent's own id last.\n"
         '[agents."h*"]\n'
-        "# The scripted player that plays this agent: 'random', or one that the game "
-        "offers.\n"
+        "# Scripted player that acts for this agent: 'random', or a player of the game.\n"
         'player = "random"\n\n'
         "[agents.1]\n",
     )
@@ -198,7 +195,7 @@ def test_what_is_written_resolves_to_the_same_configuration(
     )
 )
 @settings(max_examples=100, deadline=None)
-def test_options_that_a_game_did_not_declare_are_written_and_read_exactly(
+def test_options_that_a_game_does_not_declare_are_written_and_read_exactly(
     tmp_path_factory: pytest.TempPathFactory, options: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "options.toml"
@@ -217,7 +214,7 @@ def test_an_option_that_toml_cannot_hold_is_named() -> None:
         to_toml(config)
 
 
-def test_a_configuration_is_replaced_whole_and_leaves_nothing_beside(
+def test_a_configuration_is_replaced_atomically_and_leaves_no_other_file(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "config.toml"
@@ -246,6 +243,6 @@ def test_a_failed_write_leaves_the_old_configuration(
     assert os.listdir(tmp_path) == ["config.toml"]
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot write '.*': No such file or direct"):
         write_config(resolve_overrides(), tmp_path / "no" / "config.toml")

@@ -9,13 +9,12 @@ import pytest
 from safetensors.numpy import save_file
 
 import rookery
-from rookery.errors import ConfigError
+from rookery.errors import ArrayFileError, ConfigError
 from rookery.replay.buffer import ReplayReader, ReplayWriter
 from rookery.replay.rows import Rows
 from rookery.runs.agent_files import export_agent, read_agent
 from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Part
-from rookery.storage.checkpoints import CheckpointError
 from rookery.training.training import Round
 from tests.scenarios.conftest import session_of
 
@@ -93,13 +92,11 @@ def test_an_agent_of_another_shape_is_refused(run: rookery.Run, tmp_path: Path) 
 def test_a_file_that_holds_no_agent_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file.safetensors"
     save_file({"weights.a": np.zeros(2)}, file)
-    with pytest.raises(
-        CheckpointError, match="holds no agent: make it with rookery export"
-    ):
+    with pytest.raises(ArrayFileError, match="holds no agent: make it with rookery export"):
         read_agent(file)
 
     file.write_bytes(b"nothing of the kind")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(ArrayFileError, match="cannot be read"):
         read_agent(file)
 
 

@@ -157,7 +157,7 @@ def test_training_goes_on_while_the_disk_is_full_and_says_so_once(
 
     (line,) = said
     assert line.startswith("warning: cannot write ")
-    assert "File too large): training goes on, and leaves out what cannot be" in line
+    assert "File too large): training continues without saving what cannot be" in line
     assert Run(session.folder).digest() == unbroken.digest()
     assert not [path for path in session.folder.rglob("*partial*")]
     for name in ("metrics.jsonl", "events.jsonl"):
@@ -263,7 +263,9 @@ def test_what_cannot_be_written_is_told_with_what_helps(code: int, remedy: str) 
 
     Attempts(said.append)("lines", fail)
 
-    assert said[0].startswith(f"cannot write lines ({os.strerror(code)}): training goes on")
+    assert said[0].startswith(
+        f"cannot write lines ({os.strerror(code)}): training continues"
+    )
     assert said[0].endswith(f"{remedy}.")
 
 

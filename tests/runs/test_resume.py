@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.errors import ConfigError, GameError
+from rookery.errors import ArrayFileError, ConfigError, GameError
 from rookery.protocol.arena import MATCHES
 from rookery.runs.configure import configure
 from rookery.runs.folder import RunLock
@@ -23,7 +23,6 @@ from rookery.shm.block import MemoryRefused
 from rookery.shm.versions import VersionedState
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.checkpoints import (
-    CheckpointError,
     checkpoints_in,
     load_checkpoint,
     sum_of_manifest,
@@ -334,11 +333,11 @@ def test_a_run_without_a_whole_checkpoint_is_refused(stopped: Run) -> None:
     for path in checkpoints_in(stopped.path / "checkpoints"):
         (path / "manifest.json").write_text("{}")
 
-    with pytest.raises(CheckpointError, match=r"no checkpoint can be used: .*is damaged"):
+    with pytest.raises(ArrayFileError, match=r"no checkpoint can be used: .*is damaged"):
         go_on(stopped)
 
     shutil.rmtree(stopped.path / "checkpoints")
-    with pytest.raises(CheckpointError, match="no longer has a checkpoint: put one back"):
+    with pytest.raises(ArrayFileError, match="no longer has a checkpoint: put one back"):
         go_on(stopped)
 
 
@@ -347,7 +346,7 @@ def test_a_checkpoint_of_other_settings_is_refused(stopped: Run) -> None:
     config.write_text(config.read_text().replace("width = 23", "width = 24"))
     (stopped.path / "seal.json").unlink()  # which would tell before
 
-    with pytest.raises(CheckpointError, match="does not fit this run: its settings have"):
+    with pytest.raises(ArrayFileError, match="does not fit this run: its settings have"):
         go_on(Run(stopped.path))
 
 
@@ -362,7 +361,7 @@ def test_a_checkpoint_that_another_version_laid_out_otherwise_says_so(
     config.write_text(config.read_text().replace("width = 23", "width = 24"))
     (stopped.path / "seal.json").unlink()  # older versions wrote none
 
-    with pytest.raises(CheckpointError) as raised:
+    with pytest.raises(ArrayFileError) as raised:
         go_on(Run(stopped.path))
 
     assert str(raised.value).endswith(

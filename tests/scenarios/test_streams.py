@@ -102,7 +102,7 @@ def test_too_few_open_files_are_one_line(tmp_path: Path) -> None:
 
     assert ended.returncode == 2
     assert ended.stderr == (
-        "error: 12 open files are allowed, and more are needed: raise the limit, for "
+        "error: only 12 files can be open at a time: raise the limit, for "
         "example with `ulimit -n 1024`.\n"
     )
 

@@ -162,7 +162,7 @@ def test_a_manifest_names_no_file_outside_of_its_folder(name: str, run: Path) ->
     shutil.copy(path / "actor.safetensors", run / "secret.safetensors")
     rewrite(path, lambda m: m["files"].update({name: m["files"]["actor.safetensors"]}))
 
-    assert "names files that no checkpoint has" in refused(load_checkpoint, path)
+    assert "names files that a checkpoint cannot have" in refused(load_checkpoint, path)
 
 
 @pytest.mark.parametrize("what", ["manifest.json", "actor.safetensors", "", ".."])
@@ -179,7 +179,7 @@ def test_links_in_a_checkpoint_are_not_followed(what: str, run: Path) -> None:
         assert "is a link" in said or "cannot be read (Too many levels" in said
 
 
-WRITTEN = ("metrics.jsonl", "events.jsonl", "weights/.round-9.safetensors.partial")
+WRITTEN = ("metrics.jsonl", "events.jsonl", "weights/.round-9.safetensors.1.partial")
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -209,7 +209,7 @@ def test_a_pipe_is_no_file_and_nobody_waits_for_it(run: Path) -> None:
     path.unlink()
     os.mkfifo(path)
 
-    assert "it is no file" in refused(resume, run)
+    assert "it is not a regular file" in refused(resume, run)
 
 
 # Code named by files.

@@ -1,4 +1,4 @@
-"""What one may not read or write is one line that names the file, and says what to do."""
+"""Files without permission: one line that names the file and says what to do."""
 
 from __future__ import annotations
 
@@ -32,54 +32,54 @@ COMMANDS = (
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny run, and everything imported that its commands need.
 
-    The interpreter's own files may be closed to others.
+    Other users may not be able to read the interpreter's own files.
     """
     path = tmp_path_factory.mktemp("made") / "run"
     few = {key: value for key, value in SETTINGS.items() if key != "agents"}
     rookery.train("treasurehunt", run=path, game={"turns": 4}, **few)
-    for command, *more in COMMANDS:
+    for command, *options in COMMANDS:
         with suppress(SystemExit):
-            main([command, str(path), *more])
+            main([command, str(path), *options])
     return path
 
 
 @pytest.fixture
 def run(made: Path) -> Iterator[Path]:
-    """A run of somebody else's, which everybody may read and nobody write."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+    """A run of another user, which can be read but not written."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are private
         os.chmod(folder, 0o755)
         path = Path(folder) / "run"
         shutil.copytree(made, path)
-        for one in [path, *path.rglob("*")]:
-            one.chmod(0o555 if one.is_dir() else 0o444)
+        for entry in [path, *path.rglob("*")]:
+            entry.chmod(0o555 if entry.is_dir() else 0o444)
         yield path
-        for one in [path, *path.rglob("*")]:
-            one.chmod(one.stat().st_mode | stat.S_IRWXU)
+        for entry in [path, *path.rglob("*")]:
+            entry.chmod(entry.stat().st_mode | stat.S_IRWXU)
 
 
-def complaint(*words: str) -> str:
-    """Return the only line that a command has for somebody to whom permissions apply."""
+def complaint(*arguments: str) -> str:
+    """Return the only line that a command prints for a user other than root."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_nobody(writer, words)
+        _run_as_nobody(writer, arguments)
     os.close(writer)
-    with os.fdopen(reader) as said:
-        text = said.read()
+    with os.fdopen(reader) as file:
+        text = file.read()
     _, status = os.waitpid(child, 0)
     (line,) = text.splitlines()
     assert os.waitstatus_to_exitcode(status) == 2
     return line
 
 
-def _be_nobody(writer: int, words: Sequence[str]) -> None:
+def _run_as_nobody(writer: int, arguments: Sequence[str]) -> None:
     code = 1
     try:
         sys.stderr = os.fdopen(writer, "w")
-        if os.geteuid() == 0:  # to whom no permissions apply
+        if os.geteuid() == 0:  # root ignores permissions
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-        main([*words])
+        main([*arguments])
     except SystemExit as ended:
         code = int(ended.code or 0)
     except BaseException:
@@ -89,7 +89,7 @@ def _be_nobody(writer: int, words: Sequence[str]) -> None:
         os._exit(code)
 
 
-def test_a_replay_in_a_run_that_one_may_not_write_is_one_line(
+def test_a_replay_of_a_run_without_write_permission_is_one_line(
     run: Path,
 ) -> None:
     line = complaint("replay", str(run))
@@ -98,7 +98,7 @@ def test_a_replay_in_a_run_that_one_may_not_write_is_one_line(
     assert "(Permission denied): make the folder writable, or choose another" in line
 
 
-def test_going_on_with_a_run_that_one_may_not_write_is_one_line(
+def test_resuming_a_run_without_write_permission_is_one_line(
     run: Path,
 ) -> None:
     line = complaint("resume", str(run))
@@ -108,7 +108,7 @@ def test_going_on_with_a_run_that_one_may_not_write_is_one_line(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "replay"])
-def test_a_folder_that_is_closed_to_others_is_one_line(command: str, run: Path) -> None:
+def test_a_folder_without_read_permission_is_one_line(command: str, run: Path) -> None:
     run.chmod(0o700 if os.geteuid() == 0 else 0)
 
     line = complaint(command, str(run))
@@ -127,7 +127,7 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("command", CLOSED)
-def test_a_file_that_is_closed_to_others_is_one_line(command: str, run: Path) -> None:
+def test_a_file_without_read_permission_is_one_line(command: str, run: Path) -> None:
     (run / CLOSED[command]).chmod(0)
 
     line = complaint(command, str(run))
@@ -141,7 +141,7 @@ def test_a_file_that_is_closed_to_others_is_one_line(command: str, run: Path) ->
     ("command", "name"),
     [("digest", "checkpoints"), ("resume", "checkpoints"), ("evaluate", "weights")],
 )
-def test_a_closed_folder_of_checkpoints_or_weights_is_not_called_empty(
+def test_a_folder_of_checkpoints_or_weights_without_read_permission_is_not_called_empty(
     command: str, name: str, run: Path
 ) -> None:
     (run / name).chmod(0)
@@ -152,8 +152,8 @@ def test_a_closed_folder_of_checkpoints_or_weights_is_not_called_empty(
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [("evaluate", "xxx"), ("resume", "no such folder"), ("health", "no such folder")],
 )
-def test_a_name_that_no_file_can_have_is_one_line(command: str, said: str) -> None:
-    assert said in complaint(command, "x" * 300)
+def test_an_impossible_file_name_is_one_line(command: str, message: str) -> None:
+    assert message in complaint(command, "x" * 300)

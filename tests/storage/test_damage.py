@@ -1,4 +1,4 @@
-"""Damaged checkpoints: refused in one line, or the one before is used, and named."""
+"""Damaged checkpoints: refused in one line, and the one before is used."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.errors import ArrayFileError
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import (
     Checkpoint,
-    CheckpointError,
     checkpoints_in,
     is_whole,
     load_checkpoint,
@@ -40,8 +40,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = session_of(folder, rounds=5)
     stop = session.training.parts.stop
 
-    def stop_after_four(one: Round) -> None:
-        if one.number == 4:
+    def stop_after_four(round_: Round) -> None:
+        if round_.number == 4:
             stop.signal = 2
 
     with pytest.raises(Stopped):
@@ -61,30 +61,30 @@ def newest(run: Path) -> Path:
     return checkpoints_in(run / "checkpoints")[0]
 
 
-def same(one: Checkpoint, files: dict, manifest: dict) -> bool:
-    """Whether a checkpoint holds just what another does."""
-    pairs = [(one.files[f][k], files[f][k]) for f in files for k in files[f]]
+def same(checkpoint: Checkpoint, files: dict, manifest: dict) -> bool:
+    """Whether a checkpoint has exactly these arrays and this manifest."""
+    pairs = [(checkpoint.files[f][k], files[f][k]) for f in files for k in files[f]]
     arrays = all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
-    return arrays and one.manifest == manifest
+    return arrays and checkpoint.manifest == manifest
 
 
 def refusals(path: Path, damaged: Iterator[bytes]) -> Iterator[str]:
-    """Yield what is said of a checkpoint for each way to damage one of its files."""
+    """Yield the error for each damaged version of a checkpoint's file."""
     whole = load_checkpoint(path.parent)
     for data in damaged:
         path.write_bytes(data)
         try:
             files, manifest = load_checkpoint(path.parent)
-        except CheckpointError as error:
+        except ArrayFileError as error:
             yield str(error)
-        else:  # only what JSON does not mind: white space
+        else:  # only white space, which JSON ignores
             assert path.name == "manifest.json"
             assert same(Checkpoint(path, files, manifest, []), *whole)
 
 
 def flipped(data: bytes) -> Iterator[bytes]:
-    for place in range(len(data)):
-        yield data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+    for i in range(len(data)):
+        yield data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]
 
 
 @pytest.mark.shows("F4")
@@ -95,10 +95,10 @@ def test_a_file_truncated_at_any_length_is_refused_in_one_line(
     path = newest(run) / name
     data = path.read_bytes()
 
-    said = list(refusals(path, (data[:length] for length in range(len(data)))))
+    messages = list(refusals(path, (data[:length] for length in range(len(data)))))
 
-    assert len(said) == len(data)
-    assert all(line.startswith(str(path)) and "\n" not in line for line in said)
+    assert len(messages) == len(data)
+    assert all(line.startswith(str(path)) and "\n" not in line for line in messages)
 
 
 @pytest.mark.shows("F4")
@@ -107,30 +107,30 @@ def test_a_file_with_any_byte_damaged_is_refused_in_one_line(name: str, run: Pat
     path = newest(run) / name
     data = path.read_bytes()
 
-    said = list(refusals(path, flipped(data)))
+    messages = list(refusals(path, flipped(data)))
 
     spaces = data.count(b" ") + data.count(b"\n") if name == "manifest.json" else 0
-    assert len(said) >= len(data) - spaces
-    assert all(str(path.parent) in line and "\n" not in line for line in said)
+    assert len(messages) >= len(data) - spaces
+    assert all(str(path.parent) in line and "\n" not in line for line in messages)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_instead_of_a_damaged_checkpoint_the_one_before_is_used_and_both_are_named(
+def test_the_checkpoint_before_a_damaged_one_is_used_and_both_are_named(
     name: str, run: Path
 ) -> None:
     path = newest(run) / name
     path.write_bytes(path.read_bytes()[:-1] + b"!")
 
-    found = newest_whole(run / "checkpoints")
+    checkpoint = newest_whole(run / "checkpoints")
 
-    assert found.path.name == "ckpt-3"
-    (line,) = found.warnings
+    assert checkpoint.path.name == "ckpt-3"
+    (line,) = checkpoint.warnings
     assert str(path) in line
     assert line.endswith("ckpt-3 is used instead.")
 
 
 def rewrite(path: Path, change: Callable[[dict], object]) -> None:
-    """Change a manifest, and give it the sum that fits."""
+    """Change a manifest, and update its sum."""
     manifest = json.loads((path / "manifest.json").read_text())
     change(manifest)
     manifest["sum"] = sum_of_manifest(manifest)
@@ -168,7 +168,7 @@ def test_a_forged_manifest_is_refused_in_one_line(
     (run / "checkpoints" / "ckpt-3").rename(run / "aside")
     opened = Run(run)
 
-    with pytest.raises(CheckpointError, match="no checkpoint can be used: ") as error:
+    with pytest.raises(ArrayFileError, match="no checkpoint can be used: ") as error:
         Session(opened.entry, resumed_config(opened), run, resume=True)
 
     assert "\n" not in str(error.value)
@@ -180,7 +180,7 @@ def resume(run: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
-def test_the_command_line_says_one_line_and_ends_with_code_2(run: Path) -> None:
+def test_the_command_line_prints_one_line_and_ends_with_code_2(run: Path) -> None:
     for path in checkpoints_in(run / "checkpoints"):
         (path / "manifest.json").write_text(TORN)
 
@@ -192,7 +192,7 @@ def test_the_command_line_says_one_line_and_ends_with_code_2(run: Path) -> None:
     assert "ckpt-4/manifest.json is damaged" in line
 
 
-def test_the_command_line_goes_on_from_the_one_before_and_warns(run: Path) -> None:
+def test_the_command_line_resumes_from_the_checkpoint_before_and_warns(run: Path) -> None:
     (newest(run) / "actor.safetensors").write_bytes(b"")
 
     ended = resume(run)
@@ -206,10 +206,10 @@ def test_the_command_line_goes_on_from_the_one_before_and_warns(run: Path) -> No
     assert newest(run).name == "ckpt-5"
 
 
-def test_a_damaged_last_checkpoint_is_written_again_before_memory_on_disk_goes(
+def test_a_damaged_last_checkpoint_is_written_again_before_memory_on_disk_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as killed:  # when all was saved, and memory still there
+    with monkeypatch.context() as killed:  # after saving, with the memory still on disk
         killed.setattr(Session, "_forget_memory", lambda session: None)
         train(tmp_path / "run", storage="disk")
     last = newest(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and what a killed process leaves among them."""
+"""Which checkpoints are kept, and what happens to the leftovers of a killed process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_the_newest_and_some_before_it_are_kept(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     newest = save(tmp_path, 9, 10, 11)
 
     prune(tmp_path, newest, 2)
@@ -29,7 +29,7 @@ def test_the_newest_and_some_before_it_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == ["ckpt-10", "ckpt-11"]
 
 
-def test_those_that_a_run_has_gone_back_behind_do_not_count(tmp_path: Path) -> None:
+def test_checkpoints_after_the_one_resumed_from_are_deleted(tmp_path: Path) -> None:
     save(tmp_path, 3, 4, 8, 9)
     for number in (8, 9):
         (tmp_path / f"ckpt-{number}" / "manifest.json").unlink()
@@ -41,7 +41,7 @@ def test_those_that_a_run_has_gone_back_behind_do_not_count(tmp_path: Path) -> N
 
 
 @pytest.mark.shows("F5")
-def test_saving_takes_out_what_a_killed_process_has_left(tmp_path: Path) -> None:
+def test_saving_deletes_what_a_killed_process_has_left(tmp_path: Path) -> None:
     save(tmp_path, 4)
     (tmp_path / "partial-5").mkdir()
     (tmp_path / "partial-5" / "actor.safetensors").write_bytes(b"half")
@@ -51,7 +51,9 @@ def test_saving_takes_out_what_a_killed_process_has_left(tmp_path: Path) -> None
     assert names(tmp_path) == ["ckpt-4", "ckpt-6"]
 
 
-def test_one_that_was_to_be_replaced_counts_until_it_is(tmp_path: Path) -> None:
+def test_a_checkpoint_being_replaced_is_used_until_its_replacement_is_saved(
+    tmp_path: Path,
+) -> None:
     save(tmp_path, 4, 5).rename(tmp_path / "ckpt-5-old")  # and then came the kill
 
     assert newest_whole(tmp_path).path.name == "ckpt-5-old"

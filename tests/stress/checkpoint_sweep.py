@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rookery.errors import ArrayFileError
 from rookery.storage.checkpoints import (
-    CheckpointError,
     newest_whole,
     prune,
     save_checkpoint,
@@ -81,7 +81,7 @@ class Saving:
         """Return what is wrong with the newest that is whole."""
         try:
             newest = newest_whole(self.folder)
-        except CheckpointError as error:
+        except ArrayFileError as error:
             return [str(error)] if self.before or not killed else []
         number, said = newest.manifest["round"], newest.manifest["said"]
         wanted = [(self.number, "now")]

@@ -23,7 +23,7 @@ from rookery.algorithms.base import Agent, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.messages import cut
 from rookery.errors import AlgorithmError, RookeryError
-from rookery.plugins import line_in, one_line
+from rookery.plugins import describe_error, line_in
 from rookery.rng import Stream
 from rookery.specs import Array
 from rookery.stop import LEAVING
@@ -58,7 +58,7 @@ class UserClass:
             file = getattr(sys.modules.get(self.cls.__module__), "__file__", None)
             line = line_in(Path(file), error) if file else ""
             raise self.error(
-                agent, method, f"raised {cut(one_line(error))}{line}"
+                agent, method, f"raised {cut(describe_error(error))}{line}"
             ) from error
 
     def error(self, agent: Agent, method: str, problem: str) -> AlgorithmError:

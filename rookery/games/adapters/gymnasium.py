@@ -28,7 +28,7 @@ from rookery.games.adapters.settings import (
     takes_render_mode,
     with_rebuilding,
 )
-from rookery.plugins import is_file, load_module, one_line
+from rookery.plugins import is_file, load_module, describe_error
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
 
@@ -144,7 +144,7 @@ def creator_of(spec: EnvSpec, path: str) -> Any:
         return load_env_creator(point) if isinstance(point, str) else point
     except Exception as error:
         raise ConfigError(
-            f"'{path}' could not be imported: {one_line(error).rstrip('.')}: install the "
+            f"'{path}' could not be imported: {describe_error(error).rstrip('.')}: install the "
             "packages it needs."
         ) from error
 

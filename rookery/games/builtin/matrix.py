@@ -15,7 +15,7 @@ from pydantic import Field
 
 from rookery.config.base import Settings
 from rookery.games.base import Game, Observations, Outcome, Phases
-from rookery.games.gridworld.state import Columns
+from rookery.games.gridworld.state import StateArrays
 from rookery.games.players import Observation, Player
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array, Part
@@ -125,7 +125,7 @@ class MatrixGame(Game):
         self._payoffs = np.array(rows, np.float32)
         self._stream = Stream(seed, Purpose.WORLD)
         self._numbers = np.arange(first_world, first_world + worlds)
-        self._columns = Columns(worlds)
+        self._columns = StateArrays(worlds)
         self._episode = self._columns.add("episode", np.int64)
         self._turn = self._columns.add("turn", np.int64)
         self._closing = self._columns.add("closing", np.bool_)

@@ -1,4 +1,4 @@
-"""The grid engine: write the rules of a game for one agent, play them in all worlds."""
+"""Grid games: the rules are written for one agent, and played in all worlds at once."""
 
 from rookery.games.gridworld.agent import Me
 from rookery.games.gridworld.engine import GridEngine

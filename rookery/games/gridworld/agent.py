@@ -1,4 +1,4 @@
-"""One agent in all worlds, as the author of a grid game sees it."""
+"""One agent in all worlds, as the rules of a grid game use it."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rookery.errors import ConfigError, nearest
-from rookery.games.gridworld.layout import NOWHERE, Actions
+from rookery.games.gridworld.layout import NOWHERE, ActionTable
 from rookery.games.gridworld.rules import AGENTS, Body, Kind
-from rookery.games.gridworld.state import Bound
+from rookery.games.gridworld.state import StateView
 from rookery.specs import Array
 
 if TYPE_CHECKING:
     from rookery.games.gridworld.world import World
 
 
-class Me(Bound):
-    """An agent: its columns, and what it can do. Every array has one entry per world."""
+class Me(StateView):
+    """An agent: its columns and what it can do. Every array has one entry per world."""
+
+    _owners = "agents"
 
     number: int
     body: Body
     cell: Array
-    """Where it stands; 0 where it is out."""
+    """The cell it is in; 0 where it is off the map."""
     facing: Array
     """0 up, 1 right, 2 down, 3 left."""
     reward: Array
-    """What this turn brings it; starts at 0."""
+    """Its reward in this turn; starts at 0."""
     score: Array
-    """What to report for this turn, if the game is scored."""
+    """The reward to report for this turn, if the game is `scored`."""
     action: Array
-    """What it chose; one past the last action where it is not there to act."""
+    """Its action; one past the last action where it cannot act."""
     target: Array
-    """The cell its move aims at; its own cell where the action is no move."""
+    """The cell its action moves to; its own cell where the action is not a move."""
     back: Array
-    """The turn in which it comes back, where it is out for a while."""
+    """The turn in which it returns, where it has left for a while."""
     ended: Array
     _world: World
-    _actions: Actions
+    _actions: ActionTable
     _ground: Array
 
     def __init__(self, world: World, number: int) -> None:
@@ -55,29 +57,29 @@ class Me(Bound):
         )
 
     def choose(self, actions: Array) -> None:
-        """Take the agent's actions for this turn: it turns, and `target` is set."""
-        meaning = self._actions
+        """Set the agent's actions for this turn; updates `facing` and `target`."""
+        table = self._actions
         np.copyto(self.action, actions)
-        self.action[self.cell == NOWHERE] = meaning.count
-        place = self.action
-        if meaning.relative:
-            place = self.facing * np.int64(meaning.count + 1) + place
-        np.add(self.cell, meaning.toward.take(place), out=self.target)
-        np.copyto(self.facing, meaning.turned.take(place))
+        self.action[self.cell == NOWHERE] = table.count
+        entry = self.action
+        if table.relative:
+            entry = self.facing * np.int64(table.count + 1) + entry
+        np.add(self.cell, table.toward.take(entry), out=self.target)
+        np.copyto(self.facing, table.turned.take(entry))
 
     def wait(self) -> None:
-        """Begin a turn: it has not acted yet."""
+        """Begin a turn, in which it has not acted yet."""
         self.action.fill(self._actions.count)
         np.copyto(self.target, self.cell)
 
     def does(self, name: str) -> Array:
-        """Return where the action is, or contains, the one of this name."""
-        meaning = self._actions.does.get(name)
-        if meaning is None:
+        """Return where its action is, or includes, the one with this name."""
+        matches = self._actions.does.get(name)
+        if matches is None:
             raise ConfigError(
-                f"nobody has an action '{name}': {nearest(name, self._actions.does)}"
+                f"no Body has an action '{name}': {nearest(name, self._actions.does)}"
             )
-        return meaning.take(self.action)
+        return matches.take(self.action)
 
     @property
     def present(self) -> Array:
@@ -86,22 +88,22 @@ class Me(Bound):
 
     @property
     def front(self) -> Array:
-        """The cell it faces; its own where it is out."""
+        """The cell it faces; its own where it is off the map."""
         ahead = self._world.layout.directions.take(self.facing)
         return np.where(self.present, self.cell + ahead, self.cell)
 
     def move(self, where: Array | None = None) -> Array:
-        """Go to `target` unless something solid is there; return where it went."""
+        """Move to `target` unless something solid is in it; return where it moved."""
         moved = ~self._world.solid(self.target)
         if where is not None:
             moved &= where
-        # No mask for those who are out: their target is their own cell, which is solid.
+        # Agents off the map do not move: their target is their own cell, which is solid.
         self._ground[(self._world.base + self.cell)[moved]] = 0
         self._settle(self.target, moved)
         return moved
 
     def place(self, cells: Array, where: Array | None = None) -> None:
-        """Put it into cells, from wherever it is."""
+        """Put it into cells, wherever it is now."""
         where = np.ones(self._world.worlds, bool) if where is None else where
         self._ground[(self._world.base + self.cell)[where & self.present]] = 0
         self._settle(cells, where)
@@ -111,11 +113,11 @@ class Me(Bound):
         self._ground[(self._world.base + cells)[where]] = self.body.kind.id
 
     def leave(self, turns: int, where: Array) -> None:
-        """Take it off the map for some turns; it comes back by itself."""
+        """Take it off the map for some turns, after which the engine puts it back."""
         leaving = where & self.present
         self._ground[(self._world.base + self.cell)[leaving]] = 0
         np.copyto(self.cell, NOWHERE, where=leaving)
-        np.copyto(self.target, NOWHERE, where=leaving)  # it moves no more
+        np.copyto(self.target, NOWHERE, where=leaving)  # so that `move` does nothing
         np.copyto(self.back, self._world.turn + turns + 1, where=leaving)
 
     def end(self, where: Array) -> None:
@@ -126,14 +128,14 @@ class Me(Bound):
     def beam(
         self, kind: Kind, length: int, width: int = 1, where: Array | None = None
     ) -> Iterator[tuple[Me, Array]]:
-        """Shoot a beam and go through the other agents with where each was hit.
+        """Shoot a beam; iterate over the other agents with where each was hit.
 
-        It flies straight ahead in `width` lanes, leaves things of `kind` behind, and ends
-        at the first solid thing, which it still hits.
+        It goes straight ahead in `width` lanes, leaves things of `kind` in the cells that
+        it passes, and ends at the first solid thing, which it still hits.
         """
         if width % 2 == 0:
             raise ConfigError(
-                f"a beam of width {width} has no middle lane: give an odd width."
+                f"a beam has width {width}, expected an odd number, with a middle lane."
             )
         world = self._world
         firing = self.present if where is None else self.present & where
@@ -145,7 +147,7 @@ class Me(Bound):
         return ((other, hits[other.number]) for other in others)
 
     def _lanes(self, width: int, firing: Array) -> Iterator[tuple[Array, Array]]:
-        """Give the cell each lane starts behind, and where it is not blocked already."""
+        """Yield the cell before each lane, and where the lane is not blocked already."""
         yield self.cell, firing
         for quarter in (1, 3):
             side = self._world.layout.directions.take((self.facing + quarter) % 4)

@@ -1,8 +1,8 @@
-"""The fixed side of a grid game: kinds with numbers, cells with a margin, tables.
+"""What does not change while a grid game is played: kinds, cells and lookup tables.
 
-Cells are numbered row by row over the map plus a margin as wide as the farthest look, so
-that neither a move nor a window ever needs to ask whether it left the map. The margin is
-filled with a solid kind nobody sees.
+Cells are numbered row by row over the map and a margin around it, which is as wide as the
+largest window, so that neither moves nor windows need to check for the edge of the map. The
+margin is filled with a solid kind that has no channel.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rookery.games.gridworld.rules import (
     STEPS,
     TURNS,
     Body,
-    Column,
     GridGame,
     Kind,
     PerCell,
+    StateColumn,
     Vector,
     Window,
 )
@@ -32,36 +32,38 @@ from rookery.specs import AgentSpec, Array, Part
 START_SPOT = "P"
 BLANKS = " ."
 OWN_COLUMNS = ("facing", "reward", "score", "back", "ended", "turn", "episode")
-"""The engine's own columns that a vector may show."""
+"""The engine's own columns that a Vector can show."""
 NOWHERE = 0
-"""The cell of agents that are out: in the margin's corner."""
+"""The cell of agents that are off the map: the corner of the margin."""
 
 
 @dataclass(eq=False)
-class Actions:
-    """What a body's actions mean to the engine."""
+class ActionTable:
+    """The effects of a body's actions."""
 
     count: int
     toward: Array
-    """(4 facings, actions + 1) cell offsets; the last column is for 'does nothing'."""
+    """(4 facings, actions + 1) cell offsets; the last column is for not acting."""
     turned: Array
-    """(4 facings, actions + 1) facings."""
+    """(4 facings, actions + 1) facings after the action."""
     relative: bool
-    """Whether what actions do depends on the facing."""
+    """Whether the effects depend on the facing."""
     does: dict[str, Array]
     """Action name to (actions + 1,) bool."""
 
 
 class Layout:
-    """Everything about a game's grid that never changes while it is played."""
+    """Kinds, cells and lookup tables of a grid game."""
 
     def __init__(self, rules: GridGame) -> None:
         self.rules = rules
         self.roster = tuple(rules.roster())
         declared = vars(rules)
         self.bodies = list(dict.fromkeys(self.roster))
-        self.columns: dict[str, Column] = {
-            name: value for name, value in declared.items() if isinstance(value, Column)
+        self.columns: dict[str, StateColumn] = {
+            name: value
+            for name, value in declared.items()
+            if isinstance(value, StateColumn)
         }
         self._name_all(declared)
         self.kinds = self._number_kinds(declared)
@@ -83,7 +85,7 @@ class Layout:
 
     def _number_kinds(self, declared: dict[str, Any]) -> list[Kind]:
         self.things = [v for v in declared.values() if isinstance(v, Kind)]
-        # On the agents' layer, which no author can clear.
+        # On the agents' layer, which a game cannot clear.
         outside = Kind(solid=True, seen=False, name="outside", layer=AGENTS)
         kinds = [Kind(name="nothing", seen=False), outside, *self.things]
         kinds += [body.kind for body in self.bodies]
@@ -94,7 +96,7 @@ class Layout:
         return kinds
 
     def _order_layers(self, declared: dict[str, Any]) -> tuple[str, ...]:
-        """Return the layers from the lowest up: as declared, agents as the first body."""
+        """Return the layers in order of declaration, lowest first; a Body is on AGENTS."""
         order = [
             value.layer if isinstance(value, Kind) else AGENTS
             for value in declared.values()
@@ -112,8 +114,8 @@ class Layout:
             settings: Any = self.rules.settings
             if not (hasattr(settings, "height") and hasattr(settings, "width")):
                 raise ConfigError(
-                    f"{type(self.rules).__name__} has no size: give it a map, or settings "
-                    "height and width."
+                    f"{type(self.rules).__name__} has neither a map nor a size: assign "
+                    "self.map, or declare the settings height and width."
                 )
             return settings.height, settings.width, []
         self._check_chars(set("".join(rows)))
@@ -122,7 +124,7 @@ class Layout:
         return len(chart), width, chart
 
     def _check_chars(self, used: set[str]) -> None:
-        """Refuse chars that mean nothing, or two things."""
+        """Refuse chars that have no meaning, or two."""
         meanings = {
             char: ["a start spot" if char == START_SPOT else "nothing"]
             for char in (START_SPOT, *BLANKS)
@@ -133,14 +135,13 @@ class Layout:
         for char in sorted(used):
             if char not in meanings:
                 raise ConfigError(
-                    f"the map of {game} has {char!r}, which is no kind's char: known are "
-                    f"{' '.join(sorted(meanings.keys() - {' '}))}."
+                    f"the map of {game} uses {char!r}, but no Kind has that char: known "
+                    f"are {' '.join(sorted(meanings.keys() - {' '}))}."
                 )
             if len(meanings[char]) > 1:
-                both = " and ".join(meanings[char])
                 raise ConfigError(
-                    f"the map of {game} has {char!r}, which is {both}: give them "
-                    "different chars."
+                    f"the map of {game} uses {char!r}, which stands for "
+                    f"{' and '.join(meanings[char])}: give them different chars."
                 )
 
     def _measure(self) -> None:
@@ -153,8 +154,8 @@ class Layout:
         self.margin = max([1, *(max(window.reach) for window in windows)])
         self.stride = self.width + 2 * self.margin
         self.cells = (self.height + 2 * self.margin) * self.stride
-        every = np.arange(self.cells).reshape(-1, self.stride)
-        inside = every[
+        cells = np.arange(self.cells).reshape(-1, self.stride)
+        inside = cells[
             self.margin : self.margin + self.height,
             self.margin : self.margin + self.width,
         ]
@@ -175,7 +176,7 @@ class Layout:
         return self.inside[flat == char]
 
     def charted(self) -> list[tuple[Kind, Array]]:
-        """Return the kinds the map draws, with their cells."""
+        """Return the kinds that are drawn in the map, with their cells."""
         drawn = [(kind, self._chart_cells(kind.char)) for kind in self.things]
         return [(kind, cells) for kind, cells in drawn if len(cells)]
 
@@ -183,16 +184,13 @@ class Layout:
         self.values = np.array([kind.value for kind in self.kinds], np.float32)
         self.solids = np.array([kind.solid for kind in self.kinds])
         self._layer_numbers = {name: i for i, name in enumerate(self.layers)}
-        self.layer_of = {kind.id: self.layer_number(kind.layer) for kind in self.kinds[1:]}
-        self.mortal = {
-            kind.id: kind.lifetime for kind in self.kinds if kind.lifetime is not None
-        }
-        self.mortal_layers = sorted({self.layer_of[kind] for kind in self.mortal})
-        self.actions = {body.name: self._meaning(body) for body in self.bodies}
-        words = {word for meaning in self.actions.values() for word in meaning.does}
-        for meaning in self.actions.values():
-            for word in words - meaning.does.keys():
-                meaning.does[word] = np.zeros(meaning.count + 1, bool)
+        mortal = [kind for kind in self.kinds if kind.lifetime is not None]
+        self.mortal_layers = sorted({self.layer_number(kind.layer) for kind in mortal})
+        self.actions = {body.name: self._action_table(body) for body in self.bodies}
+        names = {name for table in self.actions.values() for name in table.does}
+        for table in self.actions.values():
+            for name in names - table.does.keys():
+                table.does[name] = np.zeros(table.count + 1, bool)
 
     def layer_number(self, layer: str) -> int:
         """Return the number of a layer, by name."""
@@ -204,29 +202,28 @@ class Layout:
             )
         return number
 
-    def _meaning(self, body: Body) -> Actions:
+    def _action_table(self, body: Body) -> ActionTable:
         spec = AgentSpec("", "", {}, body.actions)
-        names = [tuple(name.split("+")) for name in spec.action_names]
-        toward = np.zeros((4, len(names) + 1), np.int64)
-        turned = np.repeat(np.arange(4, dtype=np.int8)[:, None], len(names) + 1, axis=1)
-        for facing, (action, words) in product(range(4), enumerate(names)):
-            for word in words:
-                way, now = _effect(word, facing)
-                if way is not None:
-                    toward[facing, action] = self.directions[way]
-                if now != facing:
-                    turned[facing, action] = now
-        every_word = {word for words in names for word in words}
+        actions = [tuple(name.split("+")) for name in spec.action_names]
+        toward = np.zeros((4, len(actions) + 1), np.int64)
+        turned = np.repeat(np.arange(4, dtype=np.int8)[:, None], len(actions) + 1, axis=1)
+        for facing, (action, names) in product(range(4), enumerate(actions)):
+            for name in names:
+                direction, new_facing = _effect(name, facing)
+                if direction is not None:
+                    toward[facing, action] = self.directions[direction]
+                if new_facing != facing:
+                    turned[facing, action] = new_facing
         does = {
-            word: np.array([word in words for words in names] + [False])
-            for word in every_word
+            name: np.array([name in names for names in actions] + [False])
+            for name in {name for names in actions for name in names}
         }
         relative = bool((toward != toward[0]).any())
         relative |= bool((turned[:, :-1] != turned[0, :-1]).any())
-        return Actions(len(names), toward, turned, relative, does)
+        return ActionTable(len(actions), toward, turned, relative, does)
 
     def channels(self) -> list[Kind]:
-        """Return the kinds windows show, in channel order."""
+        """Return the kinds that windows have a channel for, in order."""
         return [kind for kind in self.kinds if kind.seen]
 
     def _spec(self, number: int, body: Body) -> AgentSpec:
@@ -234,7 +231,7 @@ class Layout:
         return AgentSpec(str(number), body.name, self.parts(body), body.actions, masked)
 
     def parts(self, body: Body) -> dict[str, Part]:
-        """Return what a body sees, by name."""
+        """Return the parts of a body's observation, by name."""
         return {name: self._part(look) for name, look in body.sees.items()}
 
     def _part(self, look: Window | Vector) -> Part:
@@ -253,7 +250,7 @@ class Layout:
             for name, column in self.columns.items()
             if not isinstance(column, PerCell)
         }
-        known |= dict.fromkeys((*OWN_COLUMNS, *self.rules.counts), Column())
+        known |= dict.fromkeys((*OWN_COLUMNS, *self.rules.counts), StateColumn())
         for name in columns:
             column = known.get(name)
             if column is None:
@@ -267,12 +264,12 @@ class Layout:
         return labels
 
 
-def _effect(word: str, facing: int) -> tuple[int | None, int]:
-    """Return which way an action moves (None: it does not), and the facing after it."""
-    if word in MOVES:
-        return MOVES.index(word), MOVES.index(word)
-    if word in STEPS:
-        return (facing + STEPS.index(word)) % 4, facing
-    if word in TURNS:
-        return None, (facing + (1, 3)[TURNS.index(word)]) % 4
+def _effect(name: str, facing: int) -> tuple[int | None, int]:
+    """Return the direction in which an action moves, if any, and the facing after it."""
+    if name in MOVES:
+        return MOVES.index(name), MOVES.index(name)
+    if name in STEPS:
+        return (facing + STEPS.index(name)) % 4, facing
+    if name in TURNS:
+        return None, (facing + (1, 3)[TURNS.index(name)]) % 4
     return None, facing

@@ -1,12 +1,13 @@
-"""What the author of a grid game writes: declarations, and one agent in all worlds.
+"""What the author of a grid game writes.
 
-Subclass `GridGame`. In `declare`, give `self` kinds of things, bodies for agents and
-columns of state. Then say how a world starts, what moves by itself, and what an agent's
-action does. Every method is written for one agent and all worlds at once: what looks like
-a number is an array with one entry per world, and `if` becomes `where=`.
+Subclass `GridGame`. In `declare`, assign kinds of things, bodies of agents and columns of
+state to `self`. Override `start` to fill a new world, `before` to move things that are not
+agents, and `act` to apply an agent's action. Every method is written for one agent and all
+worlds at once: what looks like a number is an array with one entry per world, and `if`
+becomes `where=`.
 
-Whatever is declared is reset, snapshot, observed and recorded by the engine. Nothing else
-may be kept on `self`: `rookery check` finds it.
+The engine resets, snapshots, observes and records everything that is declared. Other state
+must not be kept on `self`; `rookery check` reports it.
 """
 
 from __future__ import annotations
@@ -27,65 +28,65 @@ if TYPE_CHECKING:
     from rookery.games.gridworld.world import World
 
 MOVES = ("up", "right", "down", "left")
-"""Moves on the map; the agent then faces the way it went."""
+"""Moves on the map; the agent then faces the direction of its move."""
 STEPS = ("forward", "step_right", "backward", "step_left")
-"""Moves as seen by the agent; it goes on facing the same way."""
+"""Moves relative to the agent's facing, which does not change."""
 TURNS = ("turn_right", "turn_left")
 """Quarter turns."""
 
 AGENTS = "agents"
-"""The layer agents stand on."""
+"""The layer that agents are on."""
 
 
 class GridSettings(Settings):
-    """What every grid game lets its user choose."""
+    """The settings that all grid games have."""
 
-    agents: int = Field(3, ge=1, le=250, description="How many agents play.")
+    agents: int = Field(3, ge=1, le=250, description="Number of agents.")
     turns: int = Field(
-        100, ge=1, le=1_000_000, description="Turns until an episode is truncated."
+        100, ge=1, le=1_000_000, description="Turns after which an episode is truncated."
     )
     acting: Literal["simultaneous", "in_turn"] = Field(
         "simultaneous",
-        description="Whether all agents see the same moment, or each sees what those "
-        "before it did.",
+        description="Whether all agents observe the same state, or each observes the "
+        "effects of the actions before its own.",
     )
     order: Literal["shuffled", "fixed"] = Field(
         "shuffled",
-        description="The order in which actions take effect: drawn anew every turn, or "
-        "agent 0 first, which then wins every contest.",
+        description="Order in which actions take effect: drawn again every turn, or agent "
+        "0 first, which then wins every contest.",
     )
 
 
 @dataclass(eq=False)
 class Kind:
-    """A kind of thing that lies in cells."""
+    """A kind of thing that cells can contain."""
 
     value: float = 0.0
-    """What it is worth, as `World.value` adds up."""
+    """Its value, which `World.value` adds up."""
     solid: bool = False
-    """Whether it stops agents and beams."""
+    """Whether it blocks agents and beams."""
     layer: str = "things"
-    """A cell holds one thing per layer."""
+    """Its layer; a cell contains at most one thing per layer."""
     lifetime: int | None = None
-    """Turns until it vanishes, the one it appeared in included; None: it stays."""
+    """Turns until it vanishes, including the one it appears in; None: it stays."""
     seen: bool = True
     """Whether windows have a channel for it."""
     char: str = ""
-    """Its sign in maps and `show`; by default the first letter of its name."""
+    """Its character in maps and `show`; by default the first letter of its name."""
     tile: str = ""
-    """The drawing to use; by default its name."""
+    """The tile it is drawn with (see `tiles`); by default the one of its name."""
     colour: tuple[int, int, int] | None = None
-    """For drawings that take one; by default the drawing's own."""
+    """The colour of its tile, if the tile takes one; by default the tile's own."""
     name: str = ""
     id: int = 0
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window around the agent: one channel per kind, 1 where a thing of it lies.
+    """A window around the agent with one channel per kind, which is 1 where a thing is.
 
-    Either `radius` in all directions, or `ahead`, `behind` and `sides` cells; `rotated`
-    turns it with the agent, so that ahead is always the first row.
+    It extends `radius` cells in all directions, or `ahead`, `behind` and `sides` cells.
+    With `rotated` it turns with the agent, so that the first row is always ahead.
     """
 
     radius: int | None = None
@@ -96,7 +97,7 @@ class Window:
 
     @property
     def reach(self) -> tuple[int, int, int]:
-        """Cells seen ahead, behind and to each side."""
+        """Cells ahead, behind and to each side."""
         if self.radius is not None:
             return (self.radius,) * 3
         return self.ahead, self.behind, self.sides
@@ -114,7 +115,7 @@ class Vector:
 
 @dataclass(eq=False)
 class Body:
-    """What an agent is made of: what it can do and what it sees."""
+    """A kind of agent: its actions and its observation."""
 
     actions: tuple[str, ...] | tuple[tuple[str, ...], ...]
     sees: Mapping[str, Window | Vector]
@@ -124,79 +125,82 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Column:
-    """State that the engine keeps: per cell, per agent or per world."""
+class StateColumn:
+    """State that the engine stores: use PerCell, PerAgent or PerWorld."""
 
     dtype: Any = np.float32
     shape: tuple[int, ...] = ()
     default: float = 0
 
 
-class PerCell(Column):
+class PerCell(StateColumn):
     """One value per cell and world; on `world`, as (worlds, cells)."""
 
 
-class PerAgent(Column):
+class PerAgent(StateColumn):
     """One value per agent and world; on `me`, as (worlds, *shape)."""
 
 
-class PerWorld(Column):
+class PerWorld(StateColumn):
     """One value per world; on `world`, as (worlds, *shape)."""
 
 
 class GridGame:
-    """The rules of a grid game; `GridEngine` plays them."""
+    """The rules of a grid game: subclass it and override its methods."""
 
     Settings: ClassVar[type[GridSettings]] = GridSettings
     players: Mapping[str, Any] = {}
-    """Scripted players made for this game, by name."""
+    """Scripted players for this game: name to a subclass of `Player`."""
     training: Mapping[str, Any] = {}
-    """Settings of training that suit the game, by dotted key."""
+    """Defaults of training settings for this game, by dotted key."""
     counts: tuple[str, ...] = ()
-    """The game's own metrics: columns of `me` that are zero at the start of a turn."""
+    """The game's own metrics: columns of `me` that are 0 at the start of each turn."""
     scored: bool = False
     """Whether `me.score` is reported instead of `me.reward`."""
 
     settings: GridSettings
     map: str = ""
-    """A drawing of the world at the start, by the kinds' chars; 'P' is a start spot."""
+    """The world at the start, drawn with the kinds' chars; 'P' is a start spot."""
 
     def __init__(self, settings: GridSettings) -> None:
         self.settings = settings
         self.declare()
 
     def declare(self) -> None:
-        """Give `self` its kinds, bodies and columns, and `self.map` if there is one."""
+        """Assign kinds, bodies and columns to `self`, and a map to `self.map`.
+
+        Must be overridden; called once, when the game is built.
+        """
         raise ConfigError(
-            f"{type(self).__name__} has no declare method: write one that gives self its "
-            "kinds, bodies and columns."
+            f"{type(self).__name__} has no declare method: write one that assigns kinds, "
+            "bodies and columns to self."
         )
 
     def roster(self) -> Sequence[Body]:
-        """Return one body per agent; by default all have the only one declared."""
+        """Return one body per agent; by default the only one declared, for all agents."""
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
         if len(bodies) != 1:
             raise ConfigError(
-                f"{type(self).__name__} declares {len(bodies)} of type Body: declare one, "
-                "or write a roster method that gives each agent its own."
+                f"{type(self).__name__} declares {len(bodies)} bodies, expected one: "
+                "declare one Body, or write a roster method that returns one per agent."
             )
         return bodies * self.settings.agents
 
     def start(self, world: World) -> None:
-        """Fill a world; agents not placed here get free start spots at random."""
+        """Fill a new world; agents that are not placed here get random free start spots."""
 
     def before(self, world: World) -> None:
-        """Let everything that is not an agent move, before the agents act."""
+        """Move everything that is not an agent; called each turn before agents observe."""
 
     def act(self, world: World, me: Me) -> None:
-        """Let one agent's action take effect."""
+        """Apply one agent's action; called each turn for every agent, in order."""
 
     def after(self, world: World) -> None:
-        """Settle what depends on all actions of the turn."""
+        """Apply what depends on all actions of the turn; called after the last agent."""
 
     def legal(self, world: World, me: Me) -> Array | None:
-        """Return (worlds, actions) bool, or None if everything is always legal."""
+        """Return the action mask, (worlds, actions) bool, or None if all are legal."""
         return None
 
     def begin_round(self, number: int) -> None:
-        """Prepare a round of training; a curriculum is a pure function of its number."""
+        """Prepare a round of training; a curriculum must be a function of its number."""

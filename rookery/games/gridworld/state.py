@@ -1,4 +1,4 @@
-"""Everything that changes in a grid game: named arrays, each with a world axis."""
+"""The state of a game: named arrays, each with a world axis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from rookery.specs import Array
 
 
-class Columns:
-    """Named arrays of state, so that reset, snapshot and restore forget nothing."""
+class StateArrays:
+    """The named arrays of a game's state; reset, snapshot and restore cover them all."""
 
     def __init__(self, worlds: int) -> None:
         self.worlds = worlds
         self.arrays: dict[str, Array] = {}
         self.by_world: dict[str, Array] = {}
-        """The same arrays, seen with the world axis first."""
+        """Views of the same arrays with the world axis first."""
         self._defaults: dict[str, float] = {}
 
     def add(
@@ -28,7 +28,7 @@ class Columns:
         after: tuple[int, ...] = (),
         default: float = 0,
     ) -> Array:
-        """Make and return an array of shape (*before, worlds, *after)."""
+        """Add and return an array of shape (*before, worlds, *after)."""
         array = np.full((*before, self.worlds, *after), default, dtype)
         self.arrays[name] = array
         self.by_world[name] = np.moveaxis(array, len(before), 0)
@@ -41,38 +41,41 @@ class Columns:
             array[...] = self._defaults[name]
 
     def take(self, worlds: Array | slice) -> dict[str, Array]:
-        """Return copies of some worlds' state, world axis first."""
+        """Return copies of the state of some worlds, world axis first."""
         return {name: array[worlds].copy() for name, array in self.by_world.items()}
 
     def put(self, worlds: Array | slice, state: Mapping[str, Array]) -> None:
-        """Write state taken from some worlds, here or elsewhere, into some worlds."""
+        """Write state that `take` returned into as many worlds."""
         for name, array in self.by_world.items():
             array[worlds] = state[name]
 
 
-class Bound:
-    """Attributes that are columns: assigning to one writes into its array.
+class StateView:
+    """An object whose attributes are columns of the state.
 
-    So `me.marks = 0` and `me.marks += hit` both change the state of the game, and a name
-    that was never declared is an error instead of state the engine does not know.
+    Assigning to one writes into its array, so `me.marks = 0` and `me.marks += hit` both
+    change the state of the game. A name that was not declared is an error, rather than
+    state that the engine does not know.
     """
+
+    _owners = "worlds"
 
     def __setattr__(self, name: str, value: Any) -> None:
         column = self.__dict__.get(name)
         if not isinstance(column, np.ndarray):
-            raise AttributeError(
-                f"'{name}' is no column of this {type(self).__name__.lower()}: declare it "
-                "with PerAgent, PerWorld or PerCell."
-            )
-        if value is not column:  # `me.marks += 1` assigns the array it already changed
+            raise self._undeclared(name)
+        if value is not column:  # `me.marks += 1` assigns the array that it has changed
             column[...] = value
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"this {type(self).__name__.lower()} has no '{name}': if it is state, declare "
-            "it with PerAgent, PerWorld or PerCell."
+        raise self._undeclared(name)
+
+    def _undeclared(self, name: str) -> AttributeError:
+        return AttributeError(
+            f"{self._owners} have no column '{name}': declare it with PerAgent, PerWorld "
+            "or PerCell."
         )
 
-    def bind(self, **parts: Any) -> None:
-        """Set attributes for good: parts, and the arrays of columns."""
-        self.__dict__.update(parts)
+    def bind(self, **attributes: Any) -> None:
+        """Set attributes permanently: columns, and other parts of the object."""
+        self.__dict__.update(attributes)

@@ -1,9 +1,8 @@
-"""The pictures of things in a grid world, drawn in code: no image files.
+"""The tiles of grid worlds, drawn in code rather than read from image files.
 
-Each tile is a list of strokes on a grid of 32 x 32 units, painted at eight times its
-size and scaled down, so that it is smooth at every size. Used by the renderer.
-
-The one rule: a tile stays inside its square, so that squares can be painted apart.
+Each tile is a list of strokes on a grid of 32 × 32 units, painted at eight times its size
+and scaled down, so that it is smooth at every size. A tile stays inside its square, so that
+the renderer can paint squares separately.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ AGENT_COLOURS: tuple[Colour, ...] = tuple(
         *(0xCC78B2, 0x54CBEE, 0x8A1638, 0x7F8048, 0x9A92F0, 0x7C4A18),
     )
 )
-"""One per agent, then from the start again; the first eight suit colour-blind eyes."""
+"""One per agent, then repeated; the first eight can be told apart by the colour-blind."""
 
 FLOOR_SHADES: tuple[Colour, Colour] = ((246, 239, 225), (241, 232, 215))
 
 TINTED = frozenset(
     {"floor", "gem", "berry", "beam", "flag", "door", "bird", "block", "deck"}
 )
-"""What takes the colour it is given; everything else has its natural colour only."""
+"""Tiles that can be drawn in any colour; all others have a fixed one."""
 
 _PAINTS: dict[str, Colour] = {
     "ink": (52, 44, 58),
@@ -44,11 +43,11 @@ _PAINTS: dict[str, Colour] = {
     "blush": (226, 142, 130),
 }
 
-# A name and its natural colour, then its strokes: verb, paint, then numbers in units.
-# Paint is a name, or how much ink (below 0) or white is mixed in. `|` repeats verb and
-# paint; `+` paints only upon what is there, `~` also the mirror image.
+# A name and its default colour, then its strokes: verb, paint and numbers in units. Paint
+# is a name, or how much ink (below 0) or white is mixed into the colour. `|` repeats verb
+# and paint; `+` paints only over what is painted already, `~` adds the mirror image.
 # disc x y rx ry, slab left top right bottom radius, line x y ... width, shape and blob
-# (smooth) x y ...; outline and shadow go beneath everything, shadow and glow are soft.
+# (smooth) x y ...; outline and shadow are beneath everything, shadow and glow are soft.
 _DRAWINGS = """
 floor 246 239 225
   slab 0: 0 0 32 32 0 ; slab -.02: 0 31.4 32 32 0 | 31.4 0 32 32 0
@@ -160,7 +159,7 @@ _Drawing = tuple[Colour, list[_Stroke]]
 def tile(
     name: str, colour: Colour | None, facing: int | None, size: int
 ) -> npt.NDArray[np.uint8]:
-    """Return the picture of `name`, (size, size, 4) RGBA, read-only and cached.
+    """Return a tile as (size, size, 4) RGBA, read-only and cached.
 
     Facing is 0 up, 1 right, 2 down, 3 left. An unknown name is drawn as a block.
     """
@@ -169,36 +168,31 @@ def tile(
     return _tile(known, tint, facing if f"{known}-up" in _STROKES else None, size)
 
 
-def agent_colour(index: int) -> Colour:
-    """Return the colour of agent number `index`."""
-    return AGENT_COLOURS[index % len(AGENT_COLOURS)]
-
-
 def _parsed(text: str) -> dict[str, _Drawing]:
     drawings: dict[str, _Drawing] = {}
     strokes: list[_Stroke] = []
     for line in text.strip().splitlines():
         if line[0] == " ":
-            strokes += [each for part in line.split(";") for each in _strokes(part)]
+            strokes += [stroke for part in line.split(";") for stroke in _strokes(part)]
         else:
             name, *colour = line.split()
-            red, green, blue = (int(word) for word in colour)
+            red, green, blue = (int(level) for level in colour)
             strokes = []
             drawings[name] = (red, green, blue), strokes
     return drawings
 
 
 def _strokes(text: str) -> list[_Stroke]:
-    what, numbers = text.split(":")
-    verb, fill = what.split()
+    style, numbers = text.split(":")
+    verb, fill = style.split()
     parts = [part.split() for part in numbers.split("|")]
-    return [(verb, fill, [float(word) for word in part]) for part in parts]
+    return [(verb, fill, [float(number) for number in part]) for part in parts]
 
 
 _SOFT = {"shadow": 0.24, "glow": 0.55}
 _STROKES = _parsed(_DRAWINGS)
 NAMES = frozenset(name for name in _STROKES if "-" not in name)
-"""Every name that has a picture of its own."""
+"""The names of all tiles."""
 
 
 @lru_cache(maxsize=1024)
@@ -229,7 +223,7 @@ def _painted(drawing: str, colour: Colour | None, pixels: int) -> Image.Image:
     image = Image.new("RGBA", (pixels, pixels))
     for verb, fill, numbers in strokes:
         paint = _PAINTS.get(fill) or _shade(colour or natural, float(fill))
-        image = _laid(image, verb, paint, [each * pixels / UNITS for each in numbers])
+        image = _laid(image, verb, paint, [number * pixels / UNITS for number in numbers])
     return image
 
 

@@ -1,4 +1,4 @@
-"""What agents see: windows of channels, and vectors, for all worlds at once."""
+"""The observations of agents: windows of channels, and vectors, in all worlds at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rookery.specs import Array
 
 
 class Vision:
-    """The eyes of one kind of body."""
+    """Computes the observations of the agents that have one Body."""
 
     def __init__(self, layout: Layout, body: Body) -> None:
         self._looks = dict(body.sees)
@@ -36,40 +36,40 @@ class Vision:
         self._shapes = {name: part.shape for name, part in layout.parts(body).items()}
 
     def see(self, world: World, agents: Sequence[int]) -> dict[str, Array]:
-        """Return what these agents see: part name to (agents, worlds, *shape).
+        """Return the agents' observations: part name to (agents, worlds, *shape).
 
-        Agents that are out see zeros.
+        Agents that are off the map observe zeros.
         """
         cells = world.cell[agents]
         present = cells != 0
-        everywhere = bool(present.all())
-        seen = {}
+        all_present = bool(present.all())
+        views = {}
         for name, look in self._looks.items():
             if isinstance(look, Vector):
                 view = self._vector(world, agents, look)
             else:
-                safe = cells if everywhere else np.where(present, cells, self._safe)
+                centres = cells if all_present else np.where(present, cells, self._safe)
                 facing = world.facing[agents] if look.rotated else None
-                view = self._window(world, safe, facing, self._offsets[name])
-            if not everywhere:
+                view = self._window(world, centres, facing, self._offsets[name])
+            if not all_present:
                 view[~present] = 0
-            seen[name] = view.reshape(*cells.shape, *self._shapes[name])
-        return seen
+            views[name] = view.reshape(*cells.shape, *self._shapes[name])
+        return views
 
     def _window(
         self, world: World, cells: Array, facing: Array | None, offsets: Array
     ) -> Array:
-        spread = offsets[0] if facing is None else offsets[facing]
-        spots = (cells + world.base)[..., None] + spread  # (agents, worlds, window)
+        window = offsets[0] if facing is None else offsets[facing]
+        spots = (cells + world.base)[..., None] + window  # (agents, worlds, window)
         view = np.empty((*cells.shape, self._channels, spots.shape[-1]), np.bool_)
         for layer, channels, kinds in self._by_layer:
             if len(channels):
-                there = world.layers[layer].reshape(-1).take(spots)
+                content = world.layers[layer].reshape(-1).take(spots)
                 if channels[-1] - channels[0] + 1 == len(channels):
                     out = view[:, :, channels[0] : channels[-1] + 1]
-                    np.equal(there[:, :, None, :], kinds, out=out)
+                    np.equal(content[:, :, None, :], kinds, out=out)
                 else:
-                    view[:, :, channels] = there[:, :, None, :] == kinds
+                    view[:, :, channels] = content[:, :, None, :] == kinds
         return view.view(np.uint8)
 
     def _vector(self, world: World, agents: Sequence[int], look: Vector) -> Array:
@@ -85,7 +85,7 @@ class Vision:
 
 
 def _offsets(layout: Layout, window: Window) -> Array:
-    """Return cell offsets of a window, row by row, (4 facings, window)."""
+    """Return the cell offsets of a window, row by row, (4 facings, window)."""
     ahead, behind, sides = window.reach
     rows, columns = np.mgrid[-ahead : behind + 1, -sides : sides + 1]
     turned = [(rows, columns), (columns, -rows), (-rows, -columns), (-columns, rows)]

@@ -1,8 +1,7 @@
-"""All worlds of a grid game at once, as its author sees them.
+"""All worlds of a grid game, as its rules use them.
 
-A cell is a number. Arguments called `cells` hold one cell per world, `where` one bool per
-world, and `mask` one bool per world and cell. Nothing mentions which world is meant:
-every operation acts in all of them.
+A cell is a number. Arguments called `cells` have one cell per world, `where` one bool per
+world, and `mask` one bool per world and cell. Every operation applies to all worlds.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ import numpy as np
 
 from rookery.errors import ConfigError
 from rookery.games.gridworld.agent import Me
-from rookery.games.gridworld.chance import Chance
 from rookery.games.gridworld.layout import Layout
+from rookery.games.gridworld.random import WorldRandom
 from rookery.games.gridworld.rules import AGENTS, Kind, PerAgent, PerCell, PerWorld
-from rookery.games.gridworld.state import Bound, Columns
+from rookery.games.gridworld.state import StateArrays, StateView
 from rookery.specs import Array
 
 NEVER = np.iinfo(np.int32).max
 
 
-class World(Bound):
-    """The state of all worlds, and what can be done with it."""
+class World(StateView):
+    """The state of all worlds, and the operations on it."""
 
     layout: Layout
     worlds: int
-    columns: Columns
+    columns: StateArrays
     per_agent: list[str]
     per_world: list[str]
     agents: tuple[Me, ...]
-    random: Chance
+    random: WorldRandom
     turn: Array
-    """Turns played in the present episode, this one included."""
+    """Turns played in the current episode, including this one."""
     episode: Array
-    """Episodes finished before the present one."""
+    """Episodes finished before the current one."""
     over: Array
     closing: Array
     ended: Array
@@ -45,15 +44,15 @@ class World(Bound):
     cell: Array
     """Every agent's cell, (agents, worlds)."""
     base: Array
-    """What to add to a cell to find it in a layer of all worlds."""
+    """Offset of each world in a flattened layer, to be added to a cell."""
     layers: Array
-    """Every layer, (layers, worlds, cells)."""
+    """All layers, (layers, worlds, cells)."""
     _flat: Array
     _layer_base: Array
 
     def __init__(self, layout: Layout, seed: int, numbers: Array) -> None:
         worlds = len(numbers)
-        columns = Columns(worlds)
+        columns = StateArrays(worlds)
         layers = columns.add("layers", np.uint8, (len(layout.layers),), (layout.cells,))
         self.bind(
             layout=layout,
@@ -68,7 +67,7 @@ class World(Bound):
         )
         self.bind(agents=tuple(Me(self, i) for i in range(len(layout.roster))))
         self._add_columns()
-        self.bind(random=Chance(seed, numbers, self.episode, self.turn))
+        self.bind(random=WorldRandom(seed, numbers, self.episode, self.turn))
         self.blank()
 
     def _add_columns(self) -> None:
@@ -76,12 +75,9 @@ class World(Bound):
         self._per_world("turn", np.int64)
         self._per_world("over", np.bool_)
         self._per_world("closing", np.bool_)
-        for name, dtype in (
-            ("cell", np.int64),
-            ("facing", np.int8),
-            ("back", np.int64),
-        ):
-            self._per_agent(name, dtype)
+        self._per_agent("cell", np.int64)
+        self._per_agent("facing", np.int8)
+        self._per_agent("back", np.int64)
         self._per_agent("ended", np.bool_)
         self._per_agent("done", np.bool_)
         for name in ("reward", "score", *self.layout.rules.counts):
@@ -93,8 +89,8 @@ class World(Bound):
         for name, column in self.layout.columns.items():
             if name in taken:
                 raise ConfigError(
-                    f"'{name}' cannot be a column of {type(self.layout.rules).__name__}: "
-                    f"the engine has a '{name}' of its own; choose another name."
+                    f"{type(self.layout.rules).__name__} declares a column '{name}', but "
+                    "the engine uses that name: choose another."
                 )
             if isinstance(column, PerCell):
                 self._per_cell(name, column.dtype, column.default, column.shape)
@@ -106,8 +102,8 @@ class World(Bound):
     def _per_cell(
         self, name: str, dtype: Any, default: float = 0, shape: tuple[int, ...] = ()
     ) -> None:
-        whole = (self.layout.cells, *shape)
-        self.bind(**{name: self.columns.add(name, dtype, (), whole, default)})
+        per_world = (self.layout.cells, *shape)
+        self.bind(**{name: self.columns.add(name, dtype, (), per_world, default)})
 
     def _per_world(
         self, name: str, dtype: Any, shape: tuple[int, ...] = (), default: float = 0
@@ -125,22 +121,22 @@ class World(Bound):
             me.bind(**{name: array[me.number]})
 
     def blank(self) -> None:
-        """Empty all worlds: no things, agents nowhere, columns at their defaults."""
+        """Empty all worlds: no things, agents off the map, columns at their defaults."""
         self.columns.blank()
         self.layer(AGENTS)[:, self.layout.outside] = self.layout.kinds[1].id
 
-    # What lies where.
+    # The contents of cells.
 
     def layer(self, name: str) -> Array:
-        """Return one layer, (worlds, cells) of kinds' numbers; 0 is nothing."""
+        """Return one layer as (worlds, cells) ids of kinds; 0 is empty."""
         return self.layers[self.layout.layer_number(name)]
 
     def kinds_at(self, cells: Array) -> Array:
-        """Return the numbers of the kinds in these cells, (layers, worlds)."""
+        """Return the ids of the kinds in these cells, (layers, worlds)."""
         return self._flat.take(self._layer_base + (self.base + cells))
 
     def value(self, cells: Array) -> Array:
-        """Return what the things in these cells are worth together."""
+        """Return the total value of the things in these cells."""
         return np.add.reduce(self.layout.values.take(self.kinds_at(cells)), axis=0)
 
     def solid(self, cells: Array) -> Array:
@@ -149,56 +145,56 @@ class World(Bound):
 
     def has(self, kind: Kind, cells: Array) -> Array:
         """Return whether a thing of this kind is in these cells."""
-        there = self.layer(kind.layer).reshape(-1).take(self.base + cells)
-        return np.asarray(there == kind.id)
+        content = self.layer(kind.layer).reshape(-1).take(self.base + cells)
+        return np.asarray(content == kind.id)
 
     def mask(self, kind: Kind) -> Array:
         """Return where things of this kind are, (worlds, cells) bool."""
         return np.asarray(self.layer(kind.layer) == kind.id)
 
     def near(self, kind: Kind, radius: int = 1) -> Array:
-        """Count a kind's things within `radius` steps of each cell, (worlds, cells)."""
+        """Count things of a kind within `radius` steps of each cell, (worlds, cells)."""
         height, width = self.layout.height, self.layout.width
-        there = self.mask(kind)[:, self.layout.inside].reshape(-1, height, width)
-        padded = np.pad(there.astype(np.int16), ((0, 0), (radius,) * 2, (radius,) * 2))
-        found = -there.astype(np.int16)  # the cell itself does not count
+        present = self.mask(kind)[:, self.layout.inside].reshape(-1, height, width)
+        padded = np.pad(present.astype(np.int16), ((0, 0), (radius,) * 2, (radius,) * 2))
+        counts = -present.astype(np.int16)  # the cell itself does not count
         for down in range(2 * radius + 1):
             slack = abs(down - radius)
             for right in range(slack, 2 * radius + 1 - slack):
-                found += padded[:, down : down + height, right : right + width]
-        whole = np.zeros((self.worlds, self.layout.cells), np.int16)
-        whole[:, self.layout.inside] = found.reshape(self.worlds, -1)
-        return whole
+                counts += padded[:, down : down + height, right : right + width]
+        result = np.zeros((self.worlds, self.layout.cells), np.int16)
+        result[:, self.layout.inside] = counts.reshape(self.worlds, -1)
+        return result
 
     def count(self, kind: Kind) -> Array:
-        """Return how many things of a kind there are, per world."""
+        """Return the number of things of a kind in each world."""
         return np.asarray(self.mask(kind).sum(axis=1))
 
-    # Changing what lies where.
+    # Changing the contents of cells.
 
     def put(self, kind: Kind, cells: Array, where: Array | None = None) -> None:
-        """Put a thing into a cell, in place of what its layer held there.
+        """Put a thing into a cell, where it replaces the thing on the same layer.
 
-        Nothing is put beyond the map, where agents that are out are.
+        Nothing is put outside the map, which is where absent agents are.
         """
         spots = self.base + cells
-        there = ~self.layout.outside.take(spots - self.base)
-        self._lay(kind, spots[there if where is None else there & where])
+        inside = ~self.layout.outside.take(spots - self.base)
+        self._lay(kind, spots[inside if where is None else inside & where])
 
     def clear(self, cells: Array, layer: str, where: Array | None = None) -> None:
-        """Take away what a layer holds in a cell."""
+        """Remove the thing on a layer from a cell."""
         if layer == AGENTS:
-            raise ConfigError("agents are not cleared away: use me.leave or me.end.")
+            raise ConfigError("agents cannot be cleared: use me.leave or me.end.")
         spots = self.base + cells
         self.layer(layer).reshape(-1)[spots if where is None else spots[where]] = 0
 
     def fill(self, kind: Kind, mask: Array) -> None:
         """Put things of a kind into all cells of a mask, (worlds, cells) or (cells,)."""
-        whole = np.broadcast_to(mask, (self.worlds, self.layout.cells))
-        self._lay(kind, np.flatnonzero(whole & ~self.layout.outside))
+        full = np.broadcast_to(mask, (self.worlds, self.layout.cells))
+        self._lay(kind, np.flatnonzero(full & ~self.layout.outside))
 
     def remove(self, kind: Kind, mask: Array) -> None:
-        """Take away a kind's things from the cells of a mask."""
+        """Remove the things of a kind from the cells of a mask."""
         self.layer(kind.layer)[mask & self.mask(kind)] = 0
 
     def fence(self, kind: Kind) -> None:
@@ -206,20 +202,20 @@ class World(Bound):
         self.fill(kind, self.layout.edge)
 
     def sprinkle(self, *kinds: Kind, chance: Any, mask: Array | None = None) -> None:
-        """Let each empty cell become one of `kinds`, equally likely, with some chance.
+        """Put one of `kinds`, equally likely, into each empty cell with some probability.
 
         Args:
-            kinds: what may appear, all on one layer.
-            chance: a number, or one per world and cell.
-            mask: the cells it may happen in; by default all.
+            kinds: what can appear, all on one layer.
+            chance: the probability: a number, or one per world and cell.
+            mask: the cells in which things can appear; by default all.
         """
         spots, shares = self._lucky(chance)
         keep = ~np.logical_or.reduce(self._flat.take(self._layer_base + spots), axis=0)
         if mask is not None:
             keep &= np.broadcast_to(mask, self.layer(AGENTS).shape).reshape(-1)[spots]
-        chosen = (shares[keep] * len(kinds)).astype(np.int64)
+        indices = (shares[keep] * len(kinds)).astype(np.int64)
         for i, kind in enumerate(kinds):
-            self._lay(kind, spots[keep][chosen == i])
+            self._lay(kind, spots[keep][indices == i])
 
     def _lay(self, kind: Kind, spots: Array) -> None:
         self.layer(kind.layer).reshape(-1)[spots] = kind.id
@@ -230,22 +226,23 @@ class World(Bound):
             self.columns.arrays[f"expiry_{number}"].reshape(-1)[spots] = ends
 
     def _lucky(self, chance: Any) -> tuple[Array, Array]:
-        """Draw for every cell; return the lucky ones, and a number in [0, 1) for each."""
+        """Draw for every cell; return those drawn, and a number in [0, 1) for each."""
         inside = self.layout.inside
         if np.ndim(chance):
-            odds = np.broadcast_to(chance, (self.worlds, self.layout.cells))[:, inside]
+            every_cell = np.broadcast_to(chance, (self.worlds, self.layout.cells))
+            probability = every_cell[:, inside]
             bits = self.random.bits(len(inside))
-            rows, columns = np.nonzero(bits < odds * 2.0**32)
-            shares = bits[rows, columns] / (odds[rows, columns] * 2.0**32)
+            rows, columns = np.nonzero(bits < probability * 2.0**32)
+            shares = bits[rows, columns] / (probability[rows, columns] * 2.0**32)
         else:
             rows, columns, shares = self.random.skips(chance, len(inside))
         return rows * self.layout.cells + inside[columns], shares
 
     def lucky(self, chance: Any) -> Array:
-        """Return where it happens, (worlds, cells) bool, in each cell with some chance."""
-        happens = np.zeros((self.worlds, self.layout.cells), np.bool_)
-        happens.reshape(-1)[self._lucky(chance)[0]] = True
-        return happens
+        """Return (worlds, cells) bool, True in each cell with some probability."""
+        lucky = np.zeros((self.worlds, self.layout.cells), np.bool_)
+        lucky.reshape(-1)[self._lucky(chance)[0]] = True
+        return lucky
 
     # Random numbers, one per world.
 
@@ -254,13 +251,13 @@ class World(Bound):
         return np.asarray(self.random.bits(1)[:, 0] * 2.0**-32)
 
     def chance(self, probability: Any) -> Array:
-        """Return True with some probability."""
+        """Return True with this probability."""
         return np.asarray(self.uniform() < probability)
 
     def integers(self, below: int) -> Array:
-        """Return a whole number in [0, below)."""
+        """Return an integer in [0, below)."""
         return (self.uniform() * below).astype(np.int64)
 
     def end(self, where: Array) -> None:
-        """End the episode, as terminated for every agent."""
+        """End the episode where `where` is True; all agents are terminated."""
         self.over |= where

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rookery.config.base import Settings as BaseSettings
 from rookery.games.base import Game, Observations, Outcome, Phases
-from rookery.games.gridworld.state import Columns
+from rookery.games.gridworld.state import StateArrays
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array, Part
 
@@ -40,7 +40,7 @@ class Recall(Game):
         )
         self._stream = Stream(seed, Purpose.WORLD)
         self._numbers = np.arange(first_world, first_world + worlds)
-        self._columns = Columns(worlds)
+        self._columns = StateArrays(worlds)
         self._episode = self._columns.add("episode", np.int64)
         self._turn = self._columns.add("turn", np.int64)
         self._closing = self._columns.add("closing", np.bool_)

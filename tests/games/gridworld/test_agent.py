@@ -145,7 +145,7 @@ def test_product_action_turns_and_aims_like_its_move_alone(board, agent, word, m
     assert me.target.tolist() == [speakers.cell(2 + down, 4 + right)] * 2
 
 
-def test_does_tells_which_action_was_chosen(alone):
+def test_does_is_true_for_the_action_that_was_chosen(alone):
     me = alone.choose(0, ["zap", "up"])
 
     assert me.does("zap").tolist() == [True, False]
@@ -162,7 +162,7 @@ def test_does_finds_the_factors_of_a_product_action(board):
     assert me.does("up").tolist() == [True, True, False]
 
 
-def test_does_is_false_where_the_agent_is_out(alone):
+def test_does_is_false_where_the_agent_is_off_the_map(alone):
     alone.agents[0].leave(3, where=np.array([True, False]))
 
     me = alone.choose(0, "zap")
@@ -178,14 +178,14 @@ def test_does_is_false_for_a_body_that_lacks_the_action(board):
     assert cat.does("zap").tolist() == [False, False]
 
 
-def test_does_of_an_action_nobody_has_is_an_error_with_the_nearest(alone):
+def test_does_of_an_unknown_action_is_an_error_with_the_closest(alone):
     me = alone.choose(0, "zap")
 
     with pytest.raises(ConfigError, match=r"'zzap'.*did you mean 'zap'"):
         me.does("zzap")
 
 
-def test_agent_that_is_out_aims_nowhere(alone):
+def test_agent_that_is_off_the_map_has_no_target(alone):
     alone.agents[0].leave(3, where=np.array([True, True]))
 
     me = alone.choose(0, "up")
@@ -201,7 +201,7 @@ def test_front_is_the_cell_the_agent_faces(alone, facing):
     assert alone.agents[0].front.tolist() == [alone.cell(2 + down, 4 + right)] * 2
 
 
-def test_front_of_an_agent_that_is_out_is_its_own_cell(alone):
+def test_front_of_an_agent_that_is_off_the_map_is_its_own_cell(alone):
     me = alone.agents[0]
 
     me.leave(3, where=np.array([True, False]))
@@ -244,7 +244,7 @@ def test_wall_stops_an_agent(alone):
     assert alone.spot(0) == (2, 4)
 
 
-def test_thing_that_is_not_solid_stops_nobody(alone):
+def test_thing_that_is_not_solid_does_not_block(alone):
     alone.place(0, 2, 4)
     alone.world.fill(alone.rules.heat, alone.mask((2, 5)))
 
@@ -267,7 +267,7 @@ def test_agents_stop_each_other(yard):
     [(0, 3, "up"), (3, 3, "down"), (1, 0, "left"), (1, 7, "right")],
     ids=["up", "down", "left", "right"],
 )
-def test_nobody_leaves_the_map(alone, row, column, way):
+def test_no_agent_leaves_the_map(alone, row, column, way):
     alone.place(0, row, column)
 
     moved = alone.choose(0, way).move()
@@ -276,7 +276,7 @@ def test_nobody_leaves_the_map(alone, row, column, way):
     assert alone.spot(0) == (row, column)
 
 
-def test_action_that_is_no_move_moves_nothing(alone):
+def test_action_that_is_not_a_move_does_not_move_the_agent(alone):
     alone.place(0, 2, 4)
 
     moved = alone.choose(0, "zap").move()
@@ -285,7 +285,7 @@ def test_action_that_is_no_move_moves_nothing(alone):
     assert alone.spot(0) == (2, 4)
 
 
-def test_move_happens_only_where_it_is_told_to(alone):
+def test_move_applies_only_where_it_is_asked_to(alone):
     alone.place(0, 2, 4)
 
     moved = alone.choose(0, "up").move(where=np.array([False, True]))
@@ -294,7 +294,7 @@ def test_move_happens_only_where_it_is_told_to(alone):
     assert [alone.spot(0, world) for world in range(2)] == [(2, 4), (1, 4)]
 
 
-def test_worlds_move_on_their_own(alone):
+def test_agents_move_independently_in_each_world(alone):
     alone.place(0, 2, 4)
 
     alone.choose(0, ["up", "down"]).move()
@@ -302,7 +302,7 @@ def test_worlds_move_on_their_own(alone):
     assert [alone.spot(0, world) for world in range(2)] == [(1, 4), (3, 4)]
 
 
-def test_agent_that_is_out_does_not_move(alone):
+def test_agent_that_is_off_the_map_does_not_move(alone):
     me = alone.agents[0]
     me.leave(3, where=np.array([True, True]))
     alone.choose(0, "up")
@@ -327,7 +327,7 @@ def test_place_takes_an_agent_from_where_it_is(alone):
     assert kinds_on(alone, alone.rules.dog.kind) == [[0, 0]]
 
 
-def test_place_happens_only_where_it_is_told_to(alone):
+def test_place_applies_only_where_it_is_asked_to(alone):
     alone.place(0, 2, 4)
 
     alone.agents[0].place(alone.cells((0, 0), (0, 0)), where=np.array([True, False]))
@@ -471,7 +471,7 @@ def test_beam_without_a_middle_lane_is_an_error(alone, width):
         shoot(alone, 0, length=2, width=width)
 
 
-def test_beam_flies_only_where_it_is_told_to(yard):
+def test_beam_is_shot_only_where_it_is_asked_to(yard):
     yard.place(0, 2, 1, facing=RIGHT)
     yard.place(1, 2, 3)
 
@@ -482,7 +482,7 @@ def test_beam_flies_only_where_it_is_told_to(yard):
     assert kinds_on(yard, yard.rules.ray, world=1) == [[2, 2]]
 
 
-def test_agent_that_is_out_shoots_at_nobody(yard):
+def test_agent_that_is_off_the_map_does_not_shoot(yard):
     yard.place(1, 2, 3)
     yard.agents[0].leave(3, where=np.array([True, True]))
 
@@ -490,14 +490,14 @@ def test_agent_that_is_out_shoots_at_nobody(yard):
     assert kinds_on(yard, yard.rules.ray) == []
 
 
-def test_agent_that_is_out_is_not_hit(yard):
+def test_agent_that_is_off_the_map_is_not_hit(yard):
     yard.place(0, 0, 0, facing=UP)
     yard.agents[1].leave(3, where=np.array([True, True]))
 
     assert shoot(yard, 0, length=8, width=3) == {1: [False, False]}
 
 
-def test_beam_is_shot_even_if_nobody_asks_who_was_hit(alone):
+def test_beam_is_shot_even_if_its_hits_are_not_used(alone):
     alone.place(0, 2, 1, facing=RIGHT)
 
     alone.agents[0].beam(alone.rules.ray, 2)
@@ -523,7 +523,7 @@ def test_beam_lasts_for_the_lifetime_of_its_kind(alone):
 
 
 @pytest.mark.parametrize("term", [0, 1, 2, 25])
-def test_agent_is_out_for_exactly_the_turns_it_left_for(board, term):
+def test_agent_is_off_the_map_for_exactly_the_turns_it_left_for(board, term):
     exile = board(Exile, agents=2)
     exile.rules.term = term
 
@@ -554,7 +554,7 @@ def test_agent_that_left_is_on_no_cell(board):
     assert exile.spot(0) == (-1, -1)
 
 
-def test_agent_that_left_in_the_same_action_does_not_move_any_more(alone):
+def test_agent_that_left_in_the_same_action_does_not_move(alone):
     alone.place(0, 2, 4)
     me = alone.choose(0, "up")
     me.leave(3, where=np.array([True, False]))
@@ -565,7 +565,7 @@ def test_agent_that_left_in_the_same_action_does_not_move_any_more(alone):
     assert me.present.tolist() == [False, True]
 
 
-def test_agent_leaves_only_where_it_is_told_to(board):
+def test_agent_leaves_only_where_it_is_asked_to(board):
     exile = board(Exile, worlds=2, agents=1)
 
     exile.turn(["zap", "stay"])
@@ -574,7 +574,7 @@ def test_agent_leaves_only_where_it_is_told_to(board):
     assert exile.active[0].tolist() == [False, True]
 
 
-def test_leaving_again_while_out_changes_nothing(board):
+def test_leaving_again_while_off_the_map_changes_nothing(board):
     exile = board(Exile, agents=1)
     exile.rules.term = 2
     exile.turn("zap")
@@ -587,7 +587,7 @@ def test_leaving_again_while_out_changes_nothing(board):
     assert exile.active[0].tolist() == [True]
 
 
-def test_agent_comes_back_on_a_start_spot(board):
+def test_agent_returns_on_a_start_spot(board):
     exile = board(Exile, worlds=8, agents=1)
     exile.rules.term = 1
     exile.turn("zap")
@@ -598,7 +598,7 @@ def test_agent_comes_back_on_a_start_spot(board):
     assert {exile.spot(0, world) for world in range(8)} <= {(1, 3), (1, 4), (1, 5)}
 
 
-def test_agent_comes_back_where_nobody_stands(board):
+def test_agent_returns_on_a_free_start_spot(board):
     exile = board(Exile, worlds=8, agents=3)
     exile.rules.term = 0
     others = exile.engine.facts()["position"][:, 1:].tolist()
@@ -628,7 +628,7 @@ def test_agent_without_a_free_start_spot_waits_for_one(board):
     assert narrow.active[0].tolist() == [True]
 
 
-def test_agent_comes_back_beside_things_only_if_there_is_no_empty_spot(board):
+def test_agent_returns_onto_things_only_if_there_is_no_empty_spot(board):
     class Narrow(Exile):
         map = "PP"
 
@@ -646,7 +646,7 @@ def test_agent_comes_back_beside_things_only_if_there_is_no_empty_spot(board):
     assert narrow.active[0].tolist() == [True, True]
 
 
-def test_agent_may_join_an_episode_late(board):
+def test_agent_can_join_an_episode_late(board):
     class Late(Yard):
         def start(self, world):
             me = world.agents[0]
@@ -679,7 +679,7 @@ def test_columns_of_an_agent_survive_its_absence(board):
     assert rich.agents[0].purse.tolist() == [7]
 
 
-def test_end_takes_an_agent_off_the_map_for_good(yard):
+def test_end_takes_an_agent_off_the_map_permanently(yard):
     yard.agents[0].end(where=np.array([True, False]))
 
     for _ in range(5):
@@ -689,7 +689,7 @@ def test_end_takes_an_agent_off_the_map_for_good(yard):
     assert yard.active[1].tolist() == [True, True]
 
 
-def test_agent_that_is_out_can_be_ended(yard):
+def test_agent_that_is_off_the_map_can_be_ended(yard):
     me = yard.agents[0]
     me.leave(1, where=np.array([True, True]))
 

@@ -24,7 +24,7 @@ ACTIONS = (*MOVES, *TURNS, "zap", "quit", "finish", "stay")
 
 
 class Arena(GridGame):
-    """Something of everything: things that appear, beams, exile, ends, columns."""
+    """A bit of everything: things that appear, beams, absence, ends, columns."""
 
     counts = ("steps", "zaps")
     map = """
@@ -63,7 +63,7 @@ class Arena(GridGame):
 
 
 class Quiet(Arena):
-    """The arena where nothing appears by itself."""
+    """The arena in which nothing appears."""
 
     def before(self, world):
         pass
@@ -90,7 +90,7 @@ class Duel(GridGame):
 
 
 class Diary(Quiet):
-    """Writes down who acts when."""
+    """Records the order of calls."""
 
     def declare(self):
         super().declare()
@@ -107,11 +107,11 @@ class Diary(Quiet):
 
 
 def play_randomly(board, turns, seed=0, first_world=0):
-    """Play random actions, and return everything that was said, turn by turn.
+    """Play random actions, and return everything that the engine returned, turn by turn.
 
-    What an agent does depends on world, turn and agent alone.
+    The actions depend only on world, turn and agent.
     """
-    engine, said = board.engine, []
+    engine, turns_played = board.engine, []
     for turn in range(turns):
         choices = np.stack(
             [
@@ -122,19 +122,19 @@ def play_randomly(board, turns, seed=0, first_world=0):
             ]
         )
         rare = np.isin(choices, [ACTIONS.index("quit"), ACTIONS.index("finish")])
-        choices[rare & (turn % 9 != 0)] = 0  # else no episode lasts
-        moment = {}
+        choices[rare & (turn % 9 != 0)] = 0  # otherwise no episode lasts
+        results = {}
         for phase in engine.begin_turn():
             board.look(phase)
             for i in phase:
-                moment |= {f"{name} {i}": part for name, part in board.seen[i].items()}
-                moment[f"active {i}"] = board.active[i]
+                results |= {f"{name} {i}": part for name, part in board.seen[i].items()}
+                results[f"active {i}"] = board.active[i]
             engine.act(phase, choices[:, list(phase)])
         outcome = engine.end_turn()
-        moment |= {"rewards": outcome.rewards, "terminated": outcome.terminated}
-        moment |= {"truncated": outcome.truncated, **outcome.counts}
-        said.append({name: array.copy() for name, array in moment.items()})
-    return said
+        results |= {"rewards": outcome.rewards, "terminated": outcome.terminated}
+        results |= {"truncated": outcome.truncated, **outcome.counts}
+        turns_played.append({name: array.copy() for name, array in results.items()})
+    return turns_played
 
 
 def differences(one, other, pick=slice(None)):
@@ -148,12 +148,12 @@ def differences(one, other, pick=slice(None)):
 
 
 def state(board, world=slice(None)):
-    """Return copies of all state, without what belongs to a single turn."""
-    passing = {"reward", "score", "clock", *board.rules.counts}
+    """Return copies of all state, except columns of a single turn."""
+    of_one_turn = {"reward", "score", "clock", *board.rules.counts}
     return {
         name: array[world].copy()
         for name, array in board.engine.snapshot().items()
-        if name not in passing
+        if name not in of_one_turn
     }
 
 
@@ -175,7 +175,7 @@ def test_turn_is_before_then_every_agent_then_after(board):
 
 @pytest.mark.shows("H1")
 @pytest.mark.parametrize("acting", ["simultaneous", "in_turn"])
-def test_things_that_are_no_agents_move_before_anybody_looks(board, acting):
+def test_things_that_are_not_agents_move_before_any_agent_observes(board, acting):
     class Clock(Quiet):
         def before(self, world):
             world.put(self.coin, world.layout.inside[world.turn])
@@ -193,7 +193,7 @@ def test_things_that_are_no_agents_move_before_anybody_looks(board, acting):
 
 
 @pytest.mark.shows("H1")
-def test_thing_that_fell_on_an_agents_way_this_turn_stops_it(board):
+def test_a_thing_that_appears_this_turn_blocks_an_agent(board):
     class Rockfall(Quiet):
         def before(self, world):
             world.put(self.rock, world.agents[0].cell + 1)
@@ -207,7 +207,7 @@ def test_thing_that_fell_on_an_agents_way_this_turn_stops_it(board):
 
 
 @pytest.mark.shows("H1")
-def test_first_look_of_an_episode_shows_what_came_before_it(board):
+def test_the_first_observation_of_an_episode_includes_its_first_move_of_things(board):
     class Shower(Quiet):
         def before(self, world):
             world.sprinkle(self.coin, chance=1)
@@ -239,7 +239,7 @@ def test_outcome_has_an_entry_per_world_and_agent(board):
     assert outcome.terminated.dtype == outcome.truncated.dtype == np.bool_
 
 
-def test_counts_are_those_of_the_turn_alone(board):
+def test_counts_are_those_of_a_single_turn(board):
     arena = board(Quiet, worlds=2, agents=2)
 
     first = arena.turn(["zap", "stay"], "stay").counts
@@ -277,7 +277,7 @@ def test_outcome_does_not_change_afterwards(board):
     assert outcome.rewards.tolist() == [[1, 0]]
 
 
-def test_legal_actions_are_asked_for_every_agent(board):
+def test_legal_is_called_for_every_agent(board):
     class Picky(Quiet):
         def legal(self, world, me):
             legal = np.zeros((world.worlds, len(ACTIONS)), bool)
@@ -292,7 +292,7 @@ def test_legal_actions_are_asked_for_every_agent(board):
     assert picky.legal[1].argmax(axis=1).tolist() == [1, 1]
 
 
-def test_everything_is_legal_unless_the_game_says_otherwise(board):
+def test_all_actions_are_legal_by_default(board):
     quiet = board(Quiet, agents=2)
 
     quiet.look((0, 1))
@@ -300,7 +300,7 @@ def test_everything_is_legal_unless_the_game_says_otherwise(board):
     assert quiet.legal == {0: None, 1: None}
 
 
-def test_everybody_on_the_map_is_active(board):
+def test_every_agent_on_the_map_is_active(board):
     quiet = board(Quiet, worlds=3, agents=2)
 
     quiet.turn()
@@ -348,7 +348,7 @@ def test_actions_take_effect_in_the_order_of_the_phases(board):
         assert diary.rules.events[1:-1] == list(diary.phases[0])
 
 
-def test_simultaneous_agents_all_see_the_moment_before_anyone_acts(board):
+def test_simultaneous_agents_all_observe_the_state_before_any_action(board):
     duel = board(Duel, agents=2, acting="simultaneous")
 
     for _ in range(10):
@@ -357,7 +357,7 @@ def test_simultaneous_agents_all_see_the_moment_before_anyone_acts(board):
         assert duel.seen[1]["view"][0, 0].sum() == 1
 
 
-def test_agents_in_turn_see_what_those_before_did(board):
+def test_agents_in_turn_observe_the_effects_of_earlier_actions(board):
     duel = board(Duel, agents=2, acting="in_turn")
 
     for _ in range(10):
@@ -404,19 +404,19 @@ def test_fixed_order_is_by_number_every_turn(board):
 def orders(board, number, **settings):
     """Return the orders of some turns in which nobody does anything."""
     engine = board(Diary, **settings).engine
-    found = []
+    phases = []
     for _ in range(number):
         (phase,) = engine.begin_turn()
         engine.end_turn()
-        found.append(phase)
-    return found
+        phases.append(phase)
+    return phases
 
 
 @pytest.mark.shows("H2")
 def test_every_shuffled_order_is_equally_likely(board):
-    found = orders(board, 3000, agents=3)
+    drawn = orders(board, 3000, agents=3)
 
-    _, counts = np.unique(found, axis=0, return_counts=True)
+    _, counts = np.unique(drawn, axis=0, return_counts=True)
     assert len(counts) == 6
     assert np.abs(counts - 500).max() < 5 * np.sqrt(500)
 
@@ -438,7 +438,7 @@ def test_shuffled_order_depends_on_seed_and_turn_alone(board):
     assert one != orders(board, 300, agents=3, seed=1)
 
 
-def test_order_of_a_turn_is_the_same_after_going_back(board):
+def test_the_order_of_a_turn_is_the_same_after_restoring(board):
     arena = board(Quiet, agents=4)
     for _ in range(10):
         arena.turn()
@@ -456,7 +456,7 @@ def test_order_of_a_turn_is_the_same_after_going_back(board):
 @pytest.mark.shows("H2")
 @pytest.mark.parametrize("acting", ["simultaneous", "in_turn"])
 @pytest.mark.parametrize("order", ["shuffled", "fixed"])
-def test_what_two_go_for_goes_to_exactly_one(board, acting, order):
+def test_a_contested_thing_goes_to_exactly_one_agent(board, acting, order):
     duel = board(Duel, worlds=4, agents=2, acting=acting, order=order)
 
     for _ in range(50):
@@ -466,7 +466,7 @@ def test_what_two_go_for_goes_to_exactly_one(board, acting, order):
 
 
 @pytest.mark.shows("H2")
-def test_shuffled_order_gives_both_half_of_what_they_go_for(board):
+def test_with_shuffled_order_two_agents_each_win_half_of_their_contests(board):
     duel = board(Duel, agents=2, turns=2000)
 
     won = sum(duel.turn("right", "left").rewards[0, 0] for _ in range(1000))
@@ -475,7 +475,7 @@ def test_shuffled_order_gives_both_half_of_what_they_go_for(board):
 
 
 @pytest.mark.shows("H2")
-def test_fixed_order_gives_the_first_agent_all_they_go_for(board):
+def test_with_fixed_order_the_first_agent_wins_every_contest(board):
     duel = board(Duel, agents=2, order="fixed")
 
     rewards = [duel.turn("right", "left").rewards[0].tolist() for _ in range(20)]
@@ -484,7 +484,7 @@ def test_fixed_order_gives_the_first_agent_all_they_go_for(board):
 
 
 @pytest.mark.shows("H2")
-def test_cell_two_go_for_is_entered_by_exactly_one(board):
+def test_a_contested_cell_is_entered_by_exactly_one_agent(board):
     duel = board(Duel, agents=2)
 
     for _ in range(30):
@@ -535,7 +535,7 @@ def test_agent_that_ends_is_terminated_alone(board):
     assert not outcome.truncated.any()
 
 
-def test_agent_that_ended_is_not_active_while_the_world_goes_on(board):
+def test_agent_that_ended_is_not_active_while_the_world_continues(board):
     quiet = board(Quiet, agents=2, turns=5)
     quiet.turn("quit", "stay")
 
@@ -558,7 +558,7 @@ def test_agent_that_ended_ends_only_once(board):
     assert last.truncated.tolist() == [[False, True]]
 
 
-def test_agent_that_ended_gets_nothing_any_more(board):
+def test_agent_that_ended_gets_no_further_reward(board):
     class Gift(Quiet):
         def act(self, world, me):
             super().act(world, me)
@@ -573,7 +573,7 @@ def test_agent_that_ended_gets_nothing_any_more(board):
     assert second.tolist() == [[0, 1]]
 
 
-def test_agent_that_is_out_for_a_while_still_gets_rewards(board):
+def test_agent_that_is_off_the_map_still_gets_rewards(board):
     class Pension(Quiet):
         def after(self, world):
             for me in world.agents:
@@ -598,7 +598,7 @@ def test_world_closes_when_its_last_agent_has_ended(board):
     assert [bool(quiet.active[i][0]) for i in range(2)] == [True, True]
 
 
-def test_end_of_the_world_terminates_everybody(board):
+def test_the_end_of_a_world_terminates_all_agents(board):
     quiet = board(Quiet, worlds=2, agents=2)
 
     outcome = quiet.turn("stay", ["finish", "stay"])
@@ -607,7 +607,7 @@ def test_end_of_the_world_terminates_everybody(board):
     assert not outcome.truncated.any()
 
 
-def test_what_ends_in_the_last_turn_is_terminated_and_not_truncated(board):
+def test_an_end_in_the_last_turn_is_terminated_and_not_truncated(board):
     quiet = board(Quiet, agents=2, turns=1)
 
     outcome = quiet.turn("quit", "stay")
@@ -616,7 +616,7 @@ def test_what_ends_in_the_last_turn_is_terminated_and_not_truncated(board):
     assert outcome.truncated.tolist() == [[False, True]]
 
 
-def test_agent_that_is_out_is_truncated_with_its_world(board):
+def test_agent_that_is_off_the_map_is_truncated_with_its_world(board):
     quiet = board(Quiet, agents=2, turns=2)
     quiet.agents[0].leave(9, where=np.array([True]))
     quiet.turn()
@@ -627,7 +627,7 @@ def test_agent_that_is_out_is_truncated_with_its_world(board):
 # Closing turns.
 
 
-def test_nobody_is_active_in_a_closing_turn(board):
+def test_no_agent_is_active_in_a_closing_turn(board):
     quiet = board(Quiet, worlds=2, agents=2, turns=2)
     quiet.turn()
     quiet.turn()
@@ -638,7 +638,7 @@ def test_nobody_is_active_in_a_closing_turn(board):
     assert not quiet.active[1].any()
 
 
-def test_closing_turn_brings_nothing(board):
+def test_closing_turn_has_no_rewards(board):
     class Gift(Quiet):
         scored = True
 
@@ -664,7 +664,7 @@ def test_closing_turn_brings_nothing(board):
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside a world that plays"])
-def test_closing_observation_is_the_last_moment_of_the_episode(board, others):
+def test_closing_observation_is_the_last_state_of_the_episode(board, others):
     arena = board(Arena, worlds=1 + others, agents=2)
     for _ in range(4):
         arena.turn("right", "down")
@@ -691,7 +691,7 @@ def test_closing_observation_shows_what_the_last_action_did(board):
     assert np.argwhere(quiet.seen[0]["view"][0, rock]).tolist() == [[1, 1]]
 
 
-def test_nothing_moves_in_a_world_that_closes(board):
+def test_nothing_moves_in_a_closing_world(board):
     arena = board(Arena, worlds=2, agents=2)
     arena.turn(["finish", "stay"], "stay")
     before = state(arena, world=0)
@@ -705,7 +705,7 @@ def test_nothing_moves_in_a_world_that_closes(board):
     assert changed(before, after_act) == []
 
 
-def test_whatever_is_chosen_for_inactive_agents_is_ignored(board):
+def test_actions_of_inactive_agents_are_ignored(board):
     quiet = board(Quiet, worlds=2, agents=2, order="fixed")
     quiet.turn(["finish", "stay"], "stay")  # world 0 closes next
     quiet.agents[1].leave(5, where=np.array([False, True]))
@@ -729,7 +729,7 @@ def test_world_plays_again_after_its_closing_turn(board):
     assert quiet.world.turn.tolist() == [1, 1]
 
 
-def test_worlds_of_different_length_end_and_start_on_their_own(board):
+def test_worlds_end_and_start_independently(board):
     quiet = board(Quiet, worlds=3, agents=1, turns=4)
 
     active = []
@@ -853,7 +853,7 @@ def test_seeds_give_different_games(board):
 
 
 @pytest.mark.parametrize("where", ["same game", "new game"])
-def test_going_back_to_a_snapshot_repeats_everything(board, where):
+def test_restoring_a_snapshot_repeats_everything(board, where):
     arena = board(Arena, worlds=4, agents=3, turns=25)
     play_randomly(arena, 33)
     kept = arena.engine.snapshot()
@@ -870,7 +870,7 @@ def test_going_back_to_a_snapshot_repeats_everything(board, where):
     assert np.array_equal([arena.engine.render(w) for w in range(4)], frames)
 
 
-def test_restored_game_looks_as_when_the_snapshot_was_taken(board):
+def test_restored_game_has_the_observations_of_its_snapshot(board):
     arena = board(Arena, worlds=2, agents=3)
     play_randomly(arena, 8)
     kept, frame, shown = arena.engine.snapshot(), arena.engine.render(1), arena.show(1)
@@ -883,7 +883,7 @@ def test_restored_game_looks_as_when_the_snapshot_was_taken(board):
     assert changed(kept, arena.engine.snapshot()) == []
 
 
-def test_snapshot_may_be_taken_before_a_closing_turn(board):
+def test_snapshot_can_be_taken_before_a_closing_turn(board):
     arena = board(Arena, worlds=2, agents=2, turns=4)
     for _ in range(4):
         arena.turn()
@@ -921,7 +921,7 @@ def test_grid_games_can_be_snapshot(board):
     assert board(Arena).engine.can_snapshot
 
 
-def test_facts_tell_where_everybody_is(board):
+def test_facts_include_the_position_of_every_agent(board):
     quiet = board(Quiet, worlds=2, agents=2)
     quiet.place(0, 0, 6)
     quiet.place(1, 4, 2)

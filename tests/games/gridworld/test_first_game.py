@@ -42,14 +42,14 @@ def test_a_game_written_by_following_the_page_passes_every_check() -> None:
     assert failed == []
 
 
-def test_one_hunter_alone_gets_no_stag(game: GridEngine) -> None:
+def test_a_single_hunter_gets_no_stag(game: GridEngine) -> None:
     put(game, 0, 2, 4)
     put(game, 1, 1, 1)
 
     assert turn(game, DOWN, DOWN) == [0.0, 0.0]
 
 
-def test_two_hunters_at_the_same_moment_get_the_stag_both(game: GridEngine) -> None:
+def test_two_hunters_in_the_same_turn_both_get_the_stag(game: GridEngine) -> None:
     put(game, 0, 2, 4)
     put(game, 1, 4, 4)
 
@@ -57,7 +57,7 @@ def test_two_hunters_at_the_same_moment_get_the_stag_both(game: GridEngine) -> N
     assert "S" not in game.show()
 
 
-def test_a_hare_goes_to_the_one_who_reaches_it(game: GridEngine) -> None:
+def test_a_hare_goes_to_only_one_hunter(game: GridEngine) -> None:
     put(game, 0, 2, 3)
     put(game, 1, 4, 3)
 

@@ -68,7 +68,7 @@ def test_agents_start_on_start_spots(board):
         assert spots == {(0, 0), (0, 5), (2, 0)}
 
 
-def test_start_spots_are_taken_by_chance(board):
+def test_start_spots_are_drawn_at_random(board):
     drawn = board(village("PPPP"), worlds=400, agents=1)
 
     columns = [drawn.spot(0, world)[1] for world in range(400)]
@@ -81,13 +81,13 @@ def test_agents_start_facing_any_way(board):
     assert np.abs(np.bincount(drawn.agents[0].facing) - 100).max() < 5 * np.sqrt(100)
 
 
-def test_map_without_start_spots_lets_agents_start_on_any_empty_cell(board):
+def test_without_start_spots_agents_start_on_any_empty_cell(board):
     drawn = board(village("###\n#.#\n###"), worlds=5, agents=1)
 
     assert [drawn.spot(0, world) for world in range(5)] == [(1, 1)] * 5
 
 
-def test_points_and_spaces_are_empty(board):
+def test_dots_and_spaces_are_empty(board):
     drawn = board(village("P. .\n.  ."), agents=1)
 
     for layer in ("walls", "things", "cellar", "air"):
@@ -100,13 +100,13 @@ def test_short_lines_are_filled_up_with_empty_cells(board):
     assert (layout.height, layout.width) == (2, 4)
 
 
-def test_lines_before_and_after_the_drawing_do_not_count(board):
+def test_blank_lines_around_the_drawing_are_ignored(board):
     layout = board(village("\n\nP..\n...\n\n"), agents=1).engine.layout
 
     assert layout.height == 2
 
 
-def test_empty_row_within_the_drawing_counts(board):
+def test_blank_lines_within_the_drawing_are_empty_rows(board):
     drawn = board(village("P##\n   \n##b"), agents=1)
 
     assert drawn.engine.layout.height == 3
@@ -114,15 +114,18 @@ def test_empty_row_within_the_drawing_counts(board):
 
 
 @pytest.mark.parametrize("char", ["x", "ß", "\t", "0"])
-def test_char_of_no_kind_is_an_error_that_lists_the_known_ones(board, char):
-    words = rf"map of Village has {re.escape(repr(char))}, .* known are # .*P b g s\."
+def test_unknown_char_is_an_error_that_lists_the_known_ones(board, char):
+    message = (
+        rf"map of Village uses {re.escape(repr(char))}, but no Kind has that char: known "
+        r"are # .*P b g s\."
+    )
 
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=message):
         board(village(f"P.{char}"), agents=1)
 
 
 def test_map_cannot_draw_an_agents_body(board):
-    with pytest.raises(ConfigError, match="has '@', which is no kind's char"):
+    with pytest.raises(ConfigError, match="uses '@', but no Kind has that char"):
         board(village("P.@"), agents=1)
 
 
@@ -146,7 +149,7 @@ def test_kind_with_the_char_of_start_spots_is_an_error(board):
         board(Pottery, agents=1)
 
 
-def test_map_may_depend_on_settings(board):
+def test_map_can_depend_on_settings(board):
     class Long(Village):
         def declare(self):
             super().declare()
@@ -188,7 +191,7 @@ def test_show_has_agents_above_everything(board):
     assert drawn.show()[1] == "#0.b#"
 
 
-def test_show_leaves_out_agents_that_are_out(board):
+def test_show_leaves_out_agents_that_are_off_the_map(board):
     drawn = board(Village, agents=1)
 
     drawn.agents[0].leave(3, where=np.array([True]))
@@ -234,7 +237,7 @@ def test_picture_shows_things_and_agents(board):
 
 
 @pytest.mark.parametrize("ground", ["water", "floor"])
-def test_agent_is_painted_over_what_was_declared_before_it(board, ground):
+def test_agent_is_painted_over_kinds_declared_before_its_body(board, ground):
     class Pond(Village):
         def declare(self):
             self.ground = Kind(layer="ground", char="~", tile=ground)
@@ -249,7 +252,7 @@ def test_agent_is_painted_over_what_was_declared_before_it(board, ground):
     assert not np.array_equal(square(pond.engine.render(), 1, 1), with_agent)
 
 
-def test_what_was_declared_after_a_body_is_painted_over_the_agent(board):
+def test_kinds_declared_after_a_body_are_painted_over_the_agent(board):
     class Hidden(Village):
         def declare(self):
             super().declare()

@@ -49,13 +49,13 @@ def test_stamp_changes_its_own_square_only():
     assert changed.sum() == square(changed, 1, 2).sum()
 
 
-def test_later_stamp_lies_over_an_earlier_one():
+def test_later_stamp_is_painted_over_an_earlier_one():
     pixels = picture((1, 1), [Stamp(0, 0, "gem"), Stamp(0, 0, "wall")])
 
     assert np.array_equal(pixels, tile("wall", None, None, 32)[..., :3])
 
 
-def test_what_is_beneath_shows_around_what_is_above():
+def test_lower_stamp_shows_around_a_transparent_one():
     pixels = picture((1, 1), [Stamp(0, 0, "water"), Stamp(0, 0, "bird", BLUE, 1)])
 
     assert np.array_equal(pixels[0, 0], tile("water", None, None, 32)[0, 0, :3])
@@ -75,20 +75,20 @@ def test_alpha_blends_with_the_floor():
     assert np.abs(half - (floor + wall) / 2).max() <= 1
 
 
-def test_stamp_of_alpha_zero_is_not_seen():
+def test_stamp_of_alpha_zero_is_invisible():
     pixels = picture((1, 1), [Stamp(0, 0, "wall", alpha=0.0)])
 
     assert np.array_equal(pixels, picture((1, 1), []))
 
 
 @pytest.mark.parametrize(("row", "column"), [(-1, 0), (0, -1), (2, 0), (0, 2)])
-def test_stamps_off_the_board_are_left_out(row, column):
+def test_stamps_outside_the_map_are_left_out(row, column):
     pixels = picture((2, 2), [Stamp(row, column, "wall")])
 
     assert np.array_equal(pixels, picture((2, 2), []))
 
 
-def test_places_may_be_small_numpy_integers():
+def test_positions_can_be_small_numpy_integers():
     small = picture((21, 21), [Stamp(np.int8(20), np.uint8(20), "gem")])
 
     assert np.array_equal(small, picture((21, 21), [Stamp(20, 20, "gem")]))

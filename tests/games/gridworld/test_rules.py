@@ -1,4 +1,4 @@
-"""What an author declares, and what the engine makes of it."""
+"""Declarations of a grid game, and the specs that the engine makes from them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def declaring(extra):
     return type("Careless", (Careless,), {"extra": staticmethod(extra)})
 
 
-def test_grid_games_offer_the_promised_settings():
+def test_grid_games_have_the_promised_settings():
     settings = GridSettings()
 
     assert settings.agents == 3
@@ -99,12 +99,12 @@ def test_grid_games_offer_the_promised_settings():
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_settings_that_do_not_fit_are_refused(wrong):
+def test_invalid_settings_are_refused(wrong):
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         GridSettings(**wrong)
 
 
-def test_kind_is_called_like_its_attribute(board):
+def test_kind_is_named_after_its_attribute(board):
     rules = board(Meadow).rules
 
     assert rules.hedge.name == "hedge"
@@ -136,14 +136,14 @@ def test_agents_are_called_by_their_numbers(board):
     assert [spec.id for spec in board(Meadow).engine.agents] == ["0", "1", "2"]
 
 
-def test_roster_gives_agents_unlike_bodies(board):
+def test_roster_gives_agents_different_bodies(board):
     engine = board(Hunt).engine
 
     assert [spec.role for spec in engine.agents] == ["hare", "hare", "fox"]
     assert [spec.num_actions for spec in engine.agents] == [1, 1, 8]
 
 
-def test_unlike_bodies_see_unlike_windows(board):
+def test_different_bodies_have_different_windows(board):
     hare, _, fox = board(Hunt).engine.agents
 
     assert hare.parts["view"].shape[1:] == (3, 3)
@@ -158,7 +158,7 @@ def test_window_has_a_channel_per_kind_that_is_seen(board):
     assert view.dtype == np.uint8
 
 
-def test_every_body_has_a_channel_of_its_own(board):
+def test_every_body_has_its_own_channel(board):
     labels = board(Hunt).engine.agents[0].parts["view"].labels
 
     assert labels == ("hedge", "berry", "hare", "fox")
@@ -186,7 +186,7 @@ def test_window_reaches_as_far_as_declared(window, reach):
     assert window.reach == reach
 
 
-def test_agents_are_masked_where_the_game_says_what_is_legal(board):
+def test_agents_are_masked_if_the_game_defines_legal_actions(board):
     assert all(spec.masked for spec in board(Choosy).engine.agents)
     assert not any(spec.masked for spec in board(Meadow).engine.agents)
 
@@ -210,9 +210,9 @@ def test_rules_without_declarations_are_an_error_that_names_the_method():
     "agents", [4, 7, 250], ids=["one too many", "more than cells", "very many"]
 )
 def test_more_agents_than_start_spots_are_an_error_with_both_numbers(board, agents):
-    words = f"game.agents is {agents}, .* room to start for only 3: lower game.agents"
+    message = f"game.agents is {agents}, .* room to start for only 3: lower game.agents"
 
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=message):
         board(Meadow, agents=agents)
 
 
@@ -243,7 +243,9 @@ def test_rules_without_a_body_are_an_error_that_says_so(board):
             super().declare()
             del self.sheep
 
-    with pytest.raises(ConfigError, match=r"Ghosts.*Body"):
+    with pytest.raises(
+        ConfigError, match=r"Ghosts declares 0 bodies, expected one: declare one Body"
+    ):
         board(Ghosts)
 
 
@@ -255,7 +257,7 @@ def test_two_bodies_without_a_roster_are_an_error_that_says_so(board):
         board(declaring(two))
 
 
-def test_bodies_of_a_roster_that_are_no_attributes_keep_their_own_actions(board):
+def test_bodies_of_a_roster_that_are_not_attributes_keep_their_own_actions(board):
     class Listed(Meadow):
         def roster(self):
             sees = {"view": Window(radius=1)}
@@ -268,16 +270,16 @@ def test_bodies_of_a_roster_that_are_no_attributes_keep_their_own_actions(board)
 
 
 @pytest.mark.parametrize(
-    ("column", "word"),
+    ("column", "message"),
     [("enrgy", "enrgy.*energy"), ("soil", "soil.*PerCell")],
     ids=["unknown", "per cell"],
 )
-def test_vector_of_what_is_no_column_of_an_agent_is_an_error(board, column, word):
+def test_vector_of_an_unknown_column_is_an_error(board, column, message):
     def blind(game):
         game.soil = PerCell()
         game.sheep = Body(STAY, sees={"self": Vector(column)})
 
-    with pytest.raises(ConfigError, match=word):
+    with pytest.raises(ConfigError, match=message):
         board(declaring(blind))
 
 
@@ -293,7 +295,7 @@ def test_vector_of_what_is_no_column_of_an_agent_is_an_error(board, column, word
     ],
     ids=["cell", "reward", "move", "turn", "sprinkle", "layers"],
 )
-def test_column_named_like_something_of_the_engine_is_refused(board, column, name):
+def test_column_with_a_name_of_the_engine_is_refused(board, column, name):
     def clash(game):
         setattr(game, name, column())
 

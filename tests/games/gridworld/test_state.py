@@ -14,7 +14,7 @@ from rookery.games.gridworld import (
     PerWorld,
     Window,
 )
-from rookery.games.gridworld.state import Columns
+from rookery.games.gridworld.state import StateArrays
 
 
 class Farm(GridGame):
@@ -78,7 +78,7 @@ def test_columns_start_at_their_defaults(farm):
     assert (farm.world.wind == 0).all()
 
 
-def test_agents_have_values_of_their_own(farm):
+def test_each_agent_has_its_own_values(farm):
     first, second = farm.agents
 
     first.hunger = 9
@@ -110,39 +110,37 @@ def test_adding_in_place_writes_into_the_state(farm):
     assert farm.engine.snapshot()["hunger"][:, 0].tolist() == [1.5, 2.5, 3.5]
 
 
-def test_numbers_that_do_not_fit_the_type_are_not_taken_silently(farm):
+def test_numbers_that_do_not_fit_the_type_are_refused(farm):
     with pytest.raises(TypeError, match=r"same_kind|int64"):
         farm.world.weather += 0.5
 
 
-@pytest.mark.parametrize("what", ["agent", "world"])
-def test_assigning_what_was_not_declared_is_an_error_that_says_what_to_do(farm, what):
-    target = farm.agents[0] if what == "agent" else farm.world
+@pytest.mark.parametrize("owner", ["agent", "world"])
+def test_assigning_an_undeclared_column_is_an_error_that_says_what_to_do(farm, owner):
+    target = farm.agents[0] if owner == "agent" else farm.world
 
-    with pytest.raises(
-        AttributeError, match=r"'marks' is no column of this .*: declare it with PerA"
-    ):
+    with pytest.raises(AttributeError, match=r"no column 'marks': declare it with PerA"):
         target.marks = 1
 
 
-def test_error_names_the_kind_of_thing_that_lacks_the_column(farm):
-    with pytest.raises(AttributeError, match="this me"):
+def test_the_error_says_whether_agents_or_worlds_lack_the_column(farm):
+    with pytest.raises(AttributeError, match="agents have no column 'marks'"):
         farm.agents[0].marks = 1
-    with pytest.raises(AttributeError, match="this world"):
+    with pytest.raises(AttributeError, match="worlds have no column 'marks'"):
         farm.world.marks = 1
 
 
-@pytest.mark.parametrize("what", ["agent", "world"])
-def test_reading_what_was_not_declared_is_an_error_that_says_what_to_do(farm, what):
-    target = farm.agents[0] if what == "agent" else farm.world
+@pytest.mark.parametrize("owner", ["agent", "world"])
+def test_reading_an_undeclared_column_is_an_error_that_says_what_to_do(farm, owner):
+    target = farm.agents[0] if owner == "agent" else farm.world
 
-    with pytest.raises(AttributeError, match=r"has no 'marks': .* declare it with Per"):
+    with pytest.raises(AttributeError, match=r"no column 'marks': declare it with Per"):
         _ = target.marks
 
 
 @pytest.mark.parametrize("name", ["layout", "agents", "worlds", "random"])
 def test_parts_of_the_world_cannot_be_assigned(farm, name):
-    with pytest.raises(AttributeError, match=f"'{name}' is no column"):
+    with pytest.raises(AttributeError, match=f"worlds have no column '{name}'"):
         setattr(farm.world, name, 1)
 
 
@@ -164,17 +162,17 @@ def test_reset_sets_every_column_back_to_its_default(farm):
 
 @pytest.fixture
 def columns():
-    columns = Columns(worlds=3)
+    columns = StateArrays(worlds=3)
     columns.add("plain", np.int64, default=4)
     columns.add("deep", np.int8, (2,), (5,))
     return columns
 
 
-def test_world_axis_stands_between_what_is_before_and_after(columns):
+def test_the_world_axis_is_between_the_axes_before_and_after(columns):
     assert columns.arrays["deep"].shape == (2, 3, 5)
 
 
-def test_by_world_shows_the_same_array_with_the_world_axis_first(columns):
+def test_by_world_is_a_view_with_the_world_axis_first(columns):
     columns.by_world["deep"][1, 0, 2] = 9
 
     assert columns.by_world["deep"].shape == (3, 2, 5)

@@ -1,4 +1,4 @@
-"""Tiles: what they look like, as far as a number can tell."""
+"""Tiles: their shapes, colours and facings, as far as numbers can tell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rookery.games.gridworld.tiles import (
     FLOOR_SHADES,
     NAMES,
     TINTED,
-    agent_colour,
     tile,
 )
 
@@ -52,7 +51,7 @@ def beak_centre(facing):
     return np.argwhere(pale).mean(axis=0) - 31.5
 
 
-def test_every_promised_name_has_a_picture_of_its_own():
+def test_every_promised_name_has_a_tile():
     assert set(PROMISED) == NAMES
 
 
@@ -120,7 +119,7 @@ def test_unknown_name_is_drawn_as_a_block_of_its_colour():
     assert tuple(pixels[16, 16]) == (*ORANGE, 255)
 
 
-def test_block_that_faces_somewhere_shows_it():
+def test_a_block_shows_its_facing():
     views = [tile("block", ORANGE, facing, 32) for facing in range(4)]
 
     assert len({view.tobytes() for view in views}) == 4
@@ -133,7 +132,7 @@ def test_only_tinted_things_take_the_colour_given(name):
     assert same == (name not in TINTED)
 
 
-def test_facing_may_be_a_small_numpy_integer():
+def test_facing_can_be_a_small_numpy_integer():
     small = tile("beam", BLUE, np.int8(3), 24)
 
     assert np.array_equal(small, tile("beam", BLUE, 3, 24))
@@ -148,14 +147,13 @@ def test_tile_is_painted_once_and_cannot_be_written_to():
         pixels[0, 0] = 0
 
 
-def test_agents_have_twelve_colours_and_then_start_again():
+def test_there_are_twelve_colours_for_agents():
     assert len(set(AGENT_COLOURS)) == 12
-    assert agent_colour(13) == AGENT_COLOURS[1]
 
 
 @pytest.mark.parametrize("seen_as", COLOUR_BLIND.values(), ids=COLOUR_BLIND)
-def test_first_eight_agents_stay_apart_for_colour_blind_eyes(seen_as):
-    seen = [lab(colour, seen_as) for colour in AGENT_COLOURS[:8]]
+def test_the_first_eight_colours_can_be_told_apart_by_the_colour_blind(seen_as):
+    colours = [lab(colour, seen_as) for colour in AGENT_COLOURS[:8]]
 
     # A difference of 2.3 is just noticeable.
-    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 15
+    assert min(np.linalg.norm(a - b) for a, b in combinations(colours, 2)) > 15

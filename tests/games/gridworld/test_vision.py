@@ -136,7 +136,7 @@ def herd(board):
 @pytest.mark.parametrize("facing", FACINGS.values(), ids=FACINGS)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("agent", [0, 2])
-def test_window_shows_what_a_slow_look_finds(forest, agent, name, facing):
+def test_window_agrees_with_a_plain_reference(forest, agent, name, facing):
     forest.agents[agent].facing = facing
 
     forest.look((0, 1, 2))
@@ -151,7 +151,7 @@ def test_window_shows_what_a_slow_look_finds(forest, agent, name, facing):
     assert np.array_equal(seen, expected)
 
 
-def test_worlds_may_face_different_ways(forest):
+def test_facings_can_differ_from_world_to_world(forest):
     forest.agents[0].facing = np.array([UP, RIGHT, LEFT])
 
     forest.look((0,))
@@ -205,7 +205,7 @@ def test_hidden_kind_has_no_channel(forest):
     assert "ghost" not in forest.engine.agents[0].parts["fixed"].labels
 
 
-def test_agents_are_looked_for_in_the_order_asked_for(forest):
+def test_observations_are_in_the_order_of_the_agents_asked_for(forest):
     one = forest.engine.observe((2, 0, 1))
     other = forest.engine.observe((0, 1, 2))
 
@@ -214,7 +214,7 @@ def test_agents_are_looked_for_in_the_order_asked_for(forest):
     assert np.array_equal(one.parts[1]["fixed"], other.parts[0]["fixed"])
 
 
-def test_unlike_bodies_see_their_own_windows(forest):
+def test_different_bodies_have_their_own_windows(forest):
     forest.look((0, 1, 2))
 
     labels = forest.engine.agents[1].parts["near"].labels
@@ -224,7 +224,7 @@ def test_unlike_bodies_see_their_own_windows(forest):
 
 
 @pytest.mark.parametrize("part", ["fixed", "rotated, uneven"])
-def test_agent_that_is_out_sees_zeros(forest, part):
+def test_agent_that_is_off_the_map_observes_zeros(forest, part):
     forest.agents[0].leave(5, where=np.array([True, False, True]))
 
     forest.look((0, 1, 2))
@@ -233,7 +233,7 @@ def test_agent_that_is_out_sees_zeros(forest, part):
     assert seen.tolist() == [False, True, False]
 
 
-def test_absence_of_one_agent_does_not_change_what_another_sees_far_off(forest):
+def test_absence_of_one_agent_does_not_change_the_observation_of_a_distant_one(forest):
     forest.look((0, 1, 2))
     before = forest.seen[2]["own cell"].copy()
 
@@ -243,7 +243,7 @@ def test_absence_of_one_agent_does_not_change_what_another_sees_far_off(forest):
     assert np.array_equal(forest.seen[2]["own cell"], before)
 
 
-def test_what_was_seen_does_not_change_afterwards(forest):
+def test_observations_do_not_change_afterwards(forest):
     forest.look((0, 1, 2))
     seen = forest.seen[0]["fixed"]
     kept = seen.copy()
@@ -263,7 +263,7 @@ def test_vector_shows_columns_of_the_agent_in_their_order(herd):
     assert herd.seen[0]["mine"].dtype == np.float32
 
 
-def test_vector_shows_columns_of_the_world_to_everybody(herd):
+def test_vector_shows_columns_of_the_world_to_every_agent(herd):
     herd.world.season = np.array([7, 8])
     herd.world.wind = np.array([[True, False], [True, True]])
     herd.look((0, 1, 2))
@@ -279,7 +279,7 @@ def test_vector_mixes_columns_of_agent_world_and_engine(herd):
     assert herd.seen[0]["both"].tolist() == [[4, 2.5, 3], [4, 2.5, 1]]
 
 
-def test_vector_of_an_agent_that_is_out_is_zero(herd):
+def test_vector_of_an_agent_that_is_off_the_map_is_zero(herd):
     herd.agents[0].leave(5, where=np.array([True, False]))
 
     herd.look((0, 1, 2))

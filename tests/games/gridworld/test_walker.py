@@ -1,4 +1,4 @@
-"""Walkers: they find their way in a window."""
+"""Walkers find their way in a window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SPEC = AgentSpec(
 
 
 class GoalSeeker(Walker):
-    """Goes to goals, and else wanders."""
+    """Goes to goals, and wanders if there are none."""
 
     def act(self, observation, turn):
         draws = self.draw(turn)[:, 0]
-        move, found = self.towards(observation, self.sees(observation, "goal"), draws)
-        return np.where(found, move, self.wander(observation, draws))
+        move, has_goal = self.towards(observation, self.sees(observation, "goal"), draws)
+        return np.where(has_goal, move, self.wander(observation, draws))
 
 
 def moves(things, heading=UP, worlds=200):
@@ -43,7 +43,7 @@ def moves(things, heading=UP, worlds=200):
 @pytest.mark.parametrize(
     ("goal", "way"), [((0, 2), UP), ((2, 4), RIGHT), ((4, 2), DOWN), ((2, 0), LEFT)]
 )
-def test_walker_goes_straight_to_what_it_wants(goal, way):
+def test_walker_goes_straight_to_its_goal(goal, way):
     assert set(moves({goal: "goal"})) == {way}
 
 
@@ -56,14 +56,14 @@ def test_walker_takes_either_way_round_a_corner():
 
 
 @pytest.mark.parametrize("thing", ["wall", "walker"])
-def test_walker_steps_aside_of_what_is_in_the_way_and_not_back(thing):
+def test_walker_steps_around_an_obstacle_and_not_back(thing):
     assert set(moves({(0, 2): "goal", (1, 2): thing})) == {RIGHT, LEFT}
 
 
-def test_walker_without_a_goal_mostly_goes_straight_on():
-    chosen = moves({}, heading=LEFT)
+def test_walker_without_a_goal_mostly_goes_straight_ahead():
+    taken = moves({}, heading=LEFT)
 
-    assert 0.85 < (chosen == LEFT).mean() < 1
+    assert 0.85 < (taken == LEFT).mean() < 1
 
 
 def test_walker_turns_at_a_wall():

@@ -71,7 +71,7 @@ def test_value_of_an_empty_cell_is_zero(garden):
     assert garden.world.value(garden.cells((1, 1), (2, 2))).tolist() == [0, 0]
 
 
-def test_value_adds_up_what_lies_in_all_layers(garden):
+def test_value_is_the_sum_over_all_layers(garden):
     spots = garden.cells((1, 1), (2, 2))
     garden.world.put(garden.rules.rose, spots)
     garden.world.put(garden.rules.fence_post, spots, where=np.array([True, False]))
@@ -125,7 +125,7 @@ def test_count_is_per_world(garden):
 
 
 @pytest.mark.parametrize("radius", [1, 2, 3])
-def test_near_counts_things_within_some_steps_of_each_cell(garden, radius):
+def test_near_counts_things_within_a_radius_of_each_cell(garden, radius):
     spots = [(0, 1), (1, 1), (1, 3), (2, 4)]
     garden.world.fill(garden.rules.rose, garden.mask(*spots))
 
@@ -141,7 +141,7 @@ def test_near_counts_things_within_some_steps_of_each_cell(garden, radius):
     assert near.tolist() == expected
 
 
-def test_near_counts_one_step_unless_told_otherwise(garden):
+def test_near_counts_one_step_by_default(garden):
     garden.world.fill(garden.rules.rose, garden.mask((1, 1), (0, 2)))
 
     near = garden.on_map(garden.world.near(garden.rules.rose))
@@ -158,7 +158,7 @@ def test_near_does_not_reach_around_the_edge_of_the_map(garden):
     assert near[:, 0].tolist() == [0, 0, 0]
 
 
-def test_near_counts_each_world_apart(garden):
+def test_near_counts_each_world_separately(garden):
     garden.world.put(
         garden.rules.rose, garden.cells((1, 1), (1, 1)), np.array([True, False])
     )
@@ -169,7 +169,7 @@ def test_near_counts_each_world_apart(garden):
     assert near[1].sum() == 0
 
 
-def test_layer_that_does_not_exist_is_an_error_with_the_nearest(garden):
+def test_unknown_layer_is_an_error_with_the_closest(garden):
     with pytest.raises(ConfigError, match="no layer 'wals': did you mean 'walls'"):
         garden.world.layer("wals")
 
@@ -177,7 +177,7 @@ def test_layer_that_does_not_exist_is_an_error_with_the_nearest(garden):
 # Changing what lies where.
 
 
-def test_put_replaces_what_its_layer_held(garden):
+def test_put_replaces_the_thing_on_its_layer(garden):
     spots = garden.cells((1, 1), (1, 1))
     garden.world.put(garden.rules.rose, spots)
 
@@ -197,7 +197,7 @@ def test_put_leaves_other_layers_alone(garden):
     assert garden.world.has(garden.rules.cloud, spots).all()
 
 
-def test_put_happens_only_where_it_is_told_to(garden):
+def test_put_applies_only_where_it_is_asked_to(garden):
     spots = garden.cells((1, 1), (1, 1))
 
     garden.world.put(garden.rules.rose, spots, where=np.array([False, True]))
@@ -216,7 +216,7 @@ def test_clear_empties_one_layer_of_a_cell(garden):
     assert garden.world.count(garden.rules.cloud).tolist() == [1, 1]
 
 
-def test_clear_happens_only_where_it_is_told_to(garden):
+def test_clear_applies_only_where_it_is_asked_to(garden):
     spots = garden.cells((1, 1), (1, 1))
     garden.world.put(garden.rules.rose, spots)
 
@@ -225,12 +225,12 @@ def test_clear_happens_only_where_it_is_told_to(garden):
     assert garden.world.count(garden.rules.rose).tolist() == [0, 1]
 
 
-def test_clearing_a_layer_that_does_not_exist_is_an_error(garden):
+def test_clearing_an_unknown_layer_is_an_error(garden):
     with pytest.raises(ConfigError, match="no layer 'thing': did you mean 'things'"):
         garden.world.clear(garden.cells((1, 1), (1, 1)), layer="thing")
 
 
-def test_agents_cannot_be_cleared_away(garden):
+def test_agents_cannot_be_cleared(garden):
     with pytest.raises(ConfigError, match=r"agents.*leave"):
         garden.world.clear(garden.agents[0].cell, layer=AGENTS)
 
@@ -251,7 +251,7 @@ def test_fill_takes_a_mask_per_world(garden):
     assert np.array_equal(garden.world.mask(garden.rules.rose), masks)
 
 
-def test_remove_takes_away_one_kind_from_the_cells_of_a_mask(garden):
+def test_remove_removes_one_kind_from_the_cells_of_a_mask(garden):
     world, rules = garden.world, garden.rules
     world.fill(rules.rose, garden.mask((0, 1), (0, 2)))
     world.fill(rules.weed, garden.mask((0, 3)))
@@ -281,7 +281,7 @@ def test_fence_stands_all_around_the_edge_of_the_map(garden):
     assert np.array_equal(there, expected)
 
 
-def test_filling_everything_fills_no_more_than_the_map(garden):
+def test_filling_everything_fills_only_the_map(garden):
     everywhere = np.ones(garden.engine.layout.cells, bool)
 
     garden.world.fill(garden.rules.rose, everywhere)
@@ -297,7 +297,7 @@ def test_nothing_can_be_put_beyond_the_edge_of_the_map(garden):
     assert garden.world.count(garden.rules.rose).tolist() == [0, 0]
 
 
-def test_agent_that_is_out_drops_nothing(garden):
+def test_agent_that_is_off_the_map_drops_nothing(garden):
     me = garden.agents[0]
     me.leave(3, where=np.array([True, False]))
 
@@ -311,7 +311,7 @@ def test_agent_that_is_out_drops_nothing(garden):
 
 @pytest.mark.parametrize("chance", [0.005, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("spread", [False, True], ids=["number", "per cell"])
-def test_cells_fill_as_often_as_the_chance_says(wide, chance, spread):
+def test_cells_fill_as_often_as_the_probability_says(wide, chance, spread):
     kinds = (wide.rules.rose, wide.rules.weed, wide.rules.moss)
     given = np.full(wide.engine.layout.cells, chance) if spread else chance
 
@@ -328,7 +328,7 @@ def test_cells_fill_as_often_as_the_chance_says(wide, chance, spread):
 
 @pytest.mark.parametrize("chance", [0.02, 1.0])
 @pytest.mark.parametrize("spread", [False, True], ids=["number", "per cell"])
-def test_kinds_share_what_fills_equally(wide, chance, spread):
+def test_kinds_are_equally_frequent(wide, chance, spread):
     kinds = (wide.rules.rose, wide.rules.weed, wide.rules.moss)
     given = np.full(wide.engine.layout.cells, chance) if spread else chance
 
@@ -342,7 +342,7 @@ def test_kinds_share_what_fills_equally(wide, chance, spread):
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["number", "per cell"])
-def test_no_cell_fills_with_chance_zero(wide, spread):
+def test_no_cell_fills_with_probability_zero(wide, spread):
     given = np.zeros(wide.engine.layout.cells) if spread else 0
 
     wide.world.sprinkle(wide.rules.rose, chance=given)
@@ -351,7 +351,7 @@ def test_no_cell_fills_with_chance_zero(wide, spread):
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["number", "per cell"])
-def test_every_empty_cell_fills_with_chance_one(wide, spread):
+def test_every_empty_cell_fills_with_probability_one(wide, spread):
     given = np.ones(wide.engine.layout.cells) if spread else 1
 
     wide.world.sprinkle(wide.rules.rose, chance=given)
@@ -365,7 +365,9 @@ def test_every_empty_cell_fills_with_chance_one(wide, spread):
     [(0, np.uint32(0), 0), (1, EVERY_BIT, 399)],
     ids=["never", "always"],
 )
-def test_edges_of_chance_are_exact(wide, monkeypatch, spread, chance, bits, filled):
+def test_the_extremes_of_a_probability_are_exact(
+    wide, monkeypatch, spread, chance, bits, filled
+):
     given = np.full(wide.engine.layout.cells, float(chance)) if spread else chance
     monkeypatch.setattr(wide.world.random, "bits", lambda count: np.full((16, count), bits))
 
@@ -374,7 +376,7 @@ def test_edges_of_chance_are_exact(wide, monkeypatch, spread, chance, bits, fill
     assert np.count_nonzero(wide.world.layer("things")) == 16 * filled
 
 
-def test_chance_may_differ_from_cell_to_cell_and_world_to_world(garden):
+def test_the_probability_can_differ_from_cell_to_cell_and_world_to_world(garden):
     chances = np.zeros((2, garden.engine.layout.cells))
     chances[0, garden.cell(1, 1)] = 1
     chances[1, garden.cell(2, 4)] = 1
@@ -412,7 +414,7 @@ def test_only_cells_of_the_mask_fill(garden):
     assert (garden.world.mask(garden.rules.rose) == mask).all()
 
 
-def test_mask_may_differ_from_world_to_world(garden):
+def test_mask_can_differ_from_world_to_world(garden):
     masks = np.stack([garden.mask((1, 1)), garden.mask((2, 2), (2, 3))])
 
     garden.world.sprinkle(garden.rules.rose, chance=1, mask=masks)
@@ -445,7 +447,7 @@ def test_cells_fill_independently_of_their_neighbours(wide):
 
 
 @pytest.mark.parametrize(("name", "turns"), [("spark", 1), ("smoke", 3)])
-def test_thing_lies_for_its_lifetime_the_turn_it_appeared_in_included(board, name, turns):
+def test_thing_stays_for_its_lifetime_including_the_turn_it_appears_in(board, name, turns):
     class Firework(Garden):
         def after(self, world):
             first = world.turn == 2
@@ -486,7 +488,7 @@ def test_thing_without_lifetime_stays_in_a_layer_of_short_lived_ones(garden):
     assert garden.world.has(garden.rules.cloud, spots).all()
 
 
-def test_thing_put_over_a_short_lived_one_does_not_inherit_its_end(garden):
+def test_thing_put_over_a_short_lived_one_does_not_inherit_its_lifetime(garden):
     spots = garden.cells((1, 1), (1, 1))
     garden.world.put(garden.rules.smoke, spots)
     garden.turn()
@@ -498,7 +500,7 @@ def test_thing_put_over_a_short_lived_one_does_not_inherit_its_end(garden):
     assert garden.world.has(garden.rules.cloud, spots).all()
 
 
-def test_thing_put_again_lives_its_whole_life_again(garden):
+def test_thing_put_again_has_its_full_lifetime_again(garden):
     spots = garden.cells((1, 1), (1, 1))
     garden.turn()
     garden.world.put(garden.rules.smoke, spots)  # in turn 1: gone when 4 begins
@@ -512,7 +514,7 @@ def test_thing_put_again_lives_its_whole_life_again(garden):
     assert not garden.world.has(garden.rules.smoke, spots).any()
 
 
-def test_end_of_a_life_leaves_other_layers_alone(garden):
+def test_expiry_leaves_other_layers_alone(garden):
     spots = garden.cells((1, 1), (1, 1))
     garden.world.put(garden.rules.rose, spots)
     garden.world.put(garden.rules.spark, spots)
@@ -551,13 +553,13 @@ def test_chance_of_zero_and_one_is_exact(wide, probability, always):
     assert (np.array(drawn) == always).all()
 
 
-def test_chance_comes_true_as_often_as_it_says(wide):
+def test_chance_is_true_as_often_as_the_probability_says(wide):
     drawn = np.array([wide.world.chance(0.3) for _ in range(500)])
 
     assert within(drawn.mean(), 0.3, drawn.size)
 
 
-def test_chance_may_differ_from_world_to_world(garden):
+def test_chance_can_differ_from_world_to_world(garden):
     drawn = [garden.world.chance(np.array([0.0, 1.0])) for _ in range(20)]
 
     assert np.array(drawn).tolist() == [[False, True]] * 20
@@ -578,7 +580,7 @@ def test_end_marks_worlds_as_over_for_the_rest_of_the_turn(garden):
 
 
 @pytest.mark.parametrize("chance", [0.1, np.full((16, 1), 0.1)], ids=["number", "by world"])
-def test_lucky_cells_are_as_many_as_the_chance_says_whatever_lies_there(wide, chance):
+def test_lucky_cells_are_as_frequent_as_the_probability_whatever_they_contain(wide, chance):
     wide.world.fill(wide.rules.tree, np.ones(wide.engine.layout.cells, bool))
 
     lucky = np.mean([inside(wide, wide.world.lucky(chance)).mean() for _ in range(20)])

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from rookery.games.gridworld import Body, GridGame, Kind, Window
-from rookery.games.gridworld.chance import NUMBERS_PER_CALL, Chance
+from rookery.games.gridworld.random import NUMBERS_PER_CALL, WorldRandom
 from rookery.rng import Purpose, Stream
 
-FEW, MANY = 3, NUMBERS_PER_CALL  # numbers that are made ahead, and that are not
-COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["made ahead", "made at once"])
+FEW, MANY = 3, NUMBERS_PER_CALL  # few are generated several turns ahead, many are not
+COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["ahead", "at once"])
 
 
 class Lottery(GridGame):
-    """Draws twice before the agents act, and keeps what was drawn for the test."""
+    """Draws twice before the agents act, and keeps the numbers for the test."""
 
     map = "P."
 
@@ -26,15 +26,15 @@ class Lottery(GridGame):
 
     def before(self, world):
         draws = [world.random.bits(self.count).copy() for _ in range(2)]
-        places = world.episode.copy(), world.turn.copy(), world.closing.copy()
-        self.drawn.append((places, draws))
+        times = world.episode.copy(), world.turn.copy(), world.closing.copy()
+        self.drawn.append((times, draws))
 
     def act(self, world, me):
         world.end(where=me.does("finish"))
 
 
-class Crowded(Chance):
-    """In the first world something happens everywhere, whatever its chance."""
+class Crowded(WorldRandom):
+    """In the first world every slot has an event, whatever its probability."""
 
     def bits_at(self, draw, count):
         bits = super().bits_at(draw, count).copy()
@@ -43,24 +43,24 @@ class Crowded(Chance):
 
 
 def at(world, episode, turn, draw, count, seed=0):
-    """Return the numbers of one place, straight from the stream."""
+    """Return the numbers of one address, straight from the stream."""
     return Stream(seed, Purpose.WORLD).bits((world, episode, turn), draw, count)[0]
 
 
-def chance(numbers=(0, 1, 2), make=Chance):
-    """Return the chance of some worlds, in their first turn."""
+def random_of(numbers=(0, 1, 2), make=WorldRandom):
+    """Return the random numbers of some worlds, in their first turn."""
     worlds = len(numbers)
     episode, turn = np.zeros(worlds, np.int64), np.zeros(worlds, np.int64)
     return make(0, np.array(numbers), episode, turn)
 
 
-def happened(random, rate, places, worlds):
-    """Return where something happened, (worlds, places) bool."""
-    rows, columns, _ = random.skips(rate, places)
-    found = np.zeros((worlds, places), np.int64)
-    np.add.at(found, (rows, columns), 1)
-    assert found.max() <= 1
-    return found.astype(bool)
+def events(random, rate, slots, worlds):
+    """Return where there was an event, (worlds, slots) bool."""
+    rows, columns, _ = random.skips(rate, slots)
+    counts = np.zeros((worlds, slots), np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    assert counts.max() <= 1
+    return counts.astype(bool)
 
 
 @COUNTS
@@ -96,16 +96,16 @@ def test_numbers_stay_right_while_worlds_end_at_different_turns(board, count):
 
 
 @COUNTS
-def test_going_back_in_time_draws_the_same_again(board, count):
+def test_restoring_a_snapshot_draws_the_same_numbers_again(board, count):
     lottery = board(Lottery, worlds=2, agents=1)
     lottery.rules.count = count
     for _ in range(3):
         lottery.turn()
-    kept = lottery.engine.snapshot()
+    snapshot = lottery.engine.snapshot()
     for _ in range(4):
         lottery.turn()
 
-    lottery.engine.restore(kept)
+    lottery.engine.restore(snapshot)
     for _ in range(4):
         lottery.turn()
 
@@ -128,13 +128,13 @@ def test_world_gets_the_same_numbers_alone_as_among_many(board, count):
 
 
 def test_draws_of_one_turn_differ():
-    random = chance()
+    random = random_of()
 
     assert not np.isin(random.bits(50), random.bits(50)).any()
 
 
-def test_numbered_draw_does_not_move_the_others():
-    random = chance()
+def test_a_numbered_draw_does_not_change_the_others():
+    random = random_of()
     random.bits(FEW)
 
     random.bits_at(4095, FEW)
@@ -143,51 +143,51 @@ def test_numbered_draw_does_not_move_the_others():
 
 
 @pytest.mark.parametrize("rate", [0.005, 0.05, 0.5, 0.95])
-def test_places_are_hit_as_often_as_the_chance_says_at_every_place(rate):
-    hits = happened(chance(range(4000)), rate, 50, worlds=4000).mean(axis=0)
+def test_events_are_as_frequent_as_their_probability_in_every_slot(rate):
+    hits = events(random_of(range(4000)), rate, 50, worlds=4000).mean(axis=0)
 
-    # Fifty places: one of them leaves five standard errors once in 35,000 seeds.
+    # Fifty slots: one of them leaves five standard errors once in 35,000 seeds.
     assert np.abs(hits - rate).max() < 5 * np.sqrt(rate * (1 - rate) / 4000)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5])
-def test_hits_of_a_world_vary_as_independent_ones_do(rate):
-    hits = happened(chance(range(4000)), rate, 100, worlds=4000).sum(axis=1)
+def test_the_number_of_events_varies_as_for_independent_ones(rate):
+    hits = events(random_of(range(4000)), rate, 100, worlds=4000).sum(axis=1)
 
     variance = 100 * rate * (1 - rate)
     assert abs(hits.var() / variance - 1) < 5 * np.sqrt(2 / 4000) + 0.02
 
 
 @pytest.mark.parametrize(("rate", "hit"), [(0, False), (1, True)])
-def test_skips_of_chance_zero_and_one_are_exact(rate, hit):
-    assert (happened(chance(range(100)), rate, 441, worlds=100) == hit).all()
+def test_probabilities_zero_and_one_are_exact(rate, hit):
+    assert (events(random_of(range(100)), rate, 441, worlds=100) == hit).all()
 
 
-def test_shares_of_hits_are_even_over_the_unit_interval():
-    _, _, shares = chance(range(500)).skips(0.3, 100)
+def test_the_numbers_of_events_are_uniform_over_the_unit_interval():
+    _, _, shares = random_of(range(500)).skips(0.3, 100)
 
     filled, _ = np.histogram(shares, bins=10, range=(0, 1))
     expected = len(shares) / 10
     assert np.abs(filled - expected).max() < 5 * np.sqrt(expected)
 
 
-def test_hits_of_a_world_are_the_same_alone_as_among_many():
-    many = happened(chance(range(16)), 0.05, 441, worlds=16)
-    alone = happened(chance([5]), 0.05, 441, worlds=1)
+def test_events_of_a_world_are_the_same_alone_as_among_many():
+    many = events(random_of(range(16)), 0.05, 441, worlds=16)
+    alone = events(random_of([5]), 0.05, 441, worlds=1)
 
     assert np.array_equal(many[5], alone[0])
 
 
-def test_crowded_world_does_not_change_the_hits_of_another():
-    crowded = happened(chance([4, 5], Crowded), 0.001, 100, worlds=2)
-    alone = happened(chance([5]), 0.001, 100, worlds=1)
+def test_a_crowded_world_does_not_change_the_events_of_another():
+    crowded = events(random_of([4, 5], Crowded), 0.001, 100, worlds=2)
+    alone = events(random_of([5]), 0.001, 100, worlds=1)
 
     assert crowded[0].all()
     assert np.array_equal(crowded[1], alone[0])
 
 
-def test_crowded_world_does_not_change_the_next_draw_of_another():
-    crowded, alone = chance([4, 5], Crowded), chance([5])
+def test_a_crowded_world_does_not_change_the_next_draw_of_another():
+    crowded, alone = random_of([4, 5], Crowded), random_of([5])
 
     crowded.skips(0.001, 100)
     alone.skips(0.001, 100)
