@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import rookery
-from rookery.evaluation.play import lineup, play_match
+from rookery.evaluation.play import assign_seats, play_match
 from rookery.games.gridworld.tiles import AGENT_COLOURS
 
 EPISODES = 32
@@ -55,7 +55,9 @@ def _draw_agents(axes: plt.Axes, run: rookery.Run) -> None:
 def _draw_players(axes: plt.Axes, run: rookery.Run) -> None:
     specs = [agent.spec for agent in run.agents]
     for name in run.entry.players:
-        match = play_match(run.entry, run.config, lineup(specs, name), episodes=EPISODES)
+        match = play_match(
+            run.entry, run.config, assign_seats(specs, name), episodes=EPISODES
+        )
         mean = match.summary()["mean"]
         axes.axhline(mean, color="0.6", linewidth=0.8, linestyle="--")
         axes.annotate(name, (0, mean), fontsize=7, color="0.4", va="bottom")

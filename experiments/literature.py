@@ -197,7 +197,7 @@ def run(part: str, value: float, seed: int) -> dict[str, Any]:
     return found | {"seconds": done["seconds"]}
 
 
-def play(sweep: Sweep, value: float, players: Any) -> library.Match:
+def play(sweep: Sweep, value: float, players: Any) -> library.MatchResult:
     """Play with one of the sweep's settings."""
     settings = {**sweep.of_game, sweep.setting: value}
     return library.play(
@@ -205,7 +205,7 @@ def play(sweep: Sweep, value: float, players: Any) -> library.Match:
     )
 
 
-def rewards_of(match: library.Match) -> np.ndarray:
+def rewards_of(match: library.MatchResult) -> np.ndarray:
     """Return what everybody got, (episodes, turns, agents)."""
     return np.stack([one.arrays["rewards"] for one in match.recordings])
 

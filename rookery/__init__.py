@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ProbeError,
         RookeryError,
     )
-    from rookery.evaluation.play import Match, play
+    from rookery.evaluation.play import MatchResult, play
     from rookery.evaluation.recordings import Recording
     from rookery.evaluation.trained import TrainedAgent
     from rookery.runs.run import Run
@@ -35,7 +35,7 @@ __all__ = [
     "Crossplay",
     "GameError",
     "Independence",
-    "Match",
+    "MatchResult",
     "PlayerError",
     "ProbeError",
     "Recording",
@@ -57,7 +57,7 @@ _HOMES = {
     "Crossplay": "studies.crossplay_report",
     "GameError": "errors",
     "Independence": "studies.independence.report",
-    "Match": "evaluation.play",
+    "MatchResult": "evaluation.play",
     "PlayerError": "errors",
     "ProbeError": "errors",
     "Recording": "evaluation.recordings",

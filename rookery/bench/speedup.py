@@ -21,7 +21,7 @@ from rookery.config.run import Config
 from rookery.games.registry import Entry
 from rookery.protocol.arena import ACTOR
 from rookery.shm.heartbeat import KINDS
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round, Training
 
 MANY = 1_000_000
@@ -112,7 +112,7 @@ class Rounds:
     """A run whose rounds are measured, some now and some later."""
 
     def __init__(self, entry: Entry, config: Config, timed: bool = False) -> None:
-        self.training = Training(entry, config, timed=timed)
+        self.training = Training.build(entry, config, timed=timed)
         self._rounds: Iterator[Round] = self.training.rounds()
         while not self._has_updates(self.next()):
             pass

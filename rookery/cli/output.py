@@ -21,7 +21,7 @@ from rich.text import Text
 from rookery.bench.measure import Report
 from rookery.config.resolve import SettingRow, describe_settings
 from rookery.config.run import Config
-from rookery.evaluation.play import Match, cut_line
+from rookery.evaluation.play import MatchResult, cut_line
 from rookery.games.conformance.checks import Finding
 from rookery.games.gridworld import GridEngine
 from rookery.games.registry import Entry
@@ -40,7 +40,7 @@ STATE_COLOURS = {
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
-def say_cut(match: Match, config: Config) -> None:
+def say_cut(match: MatchResult, config: Config) -> None:
     """Tell of episodes that were cut off, if there were any."""
     if match.cut:
         say(f"warning: {cut_line(match.cut, config)}")
@@ -126,7 +126,7 @@ def print_finding(console: Console, finding: Finding) -> None:
     console.print(line, soft_wrap=True)
 
 
-def matches_table(matches: Mapping[str, Match]) -> Table:
+def matches_table(matches: Mapping[str, MatchResult]) -> Table:
     """Return what players got: mean and spread per episode and agent, and each agent's."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("players", style="cyan")
@@ -146,7 +146,7 @@ def matches_table(matches: Mapping[str, Match]) -> Table:
 
 
 def leave_replay(
-    console: Console, match: Match, folder: Path, name: str, as_json: bool
+    console: Console, match: MatchResult, folder: Path, name: str, as_json: bool
 ) -> None:
     """Write a match's only recording and its GIF into a run folder, and say where."""
     recording = match.recordings[0]

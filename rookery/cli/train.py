@@ -17,7 +17,7 @@ from rookery.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from rookery.config.messages import dotted
 from rookery.config.run import Config
 from rookery.errors import ConfigError
-from rookery.evaluation.play import Match, Seat, lineup, play_match
+from rookery.evaluation.play import MatchResult, Seat, assign_seats, play_match
 from rookery.evaluation.probes import check_named
 from rookery.games.registry import Entry, entries_by_name
 from rookery.printing import command, err, out, print_json, say, tell
@@ -213,11 +213,13 @@ def evaluate_run(
             out.print(views.matches_table(matches))
 
 
-def _evaluate_one(run: Run, overrides: Sequence[str], quiet: bool) -> dict[str, Match]:
+def _evaluate_one(
+    run: Run, overrides: Sequence[str], quiet: bool
+) -> dict[str, MatchResult]:
     config = changed_config(run, overrides)
     lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
     specs = [agent.spec for agent in run.agents]
-    lineups |= {name: lineup(specs, name) for name in run.entry.players}
+    lineups |= {name: assign_seats(specs, name) for name in run.entry.players}
     episodes, matches = config.evaluate.episodes, {}
     for label, seats in lineups.items():
         with views.progress(err, label, episodes, quiet) as advance:
@@ -260,7 +262,7 @@ def changed_config(run: Run, overrides: Sequence[str]) -> Config:
     return config.model_copy(update={"seed": (config.seed + 2**61) % 2**63})
 
 
-def _summary(matches: Mapping[str, Match]) -> dict[str, Any]:
+def _summary(matches: Mapping[str, MatchResult]) -> dict[str, Any]:
     episodes = len(next(iter(matches.values())).episodes)
     return {
         "episodes": episodes,

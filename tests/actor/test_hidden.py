@@ -43,7 +43,7 @@ def training(algorithm):
     entry = find("gathering")
     game = ORCHARD | {"acting": "in_turn"}
     config = resolve(SMALL | {"algorithm": algorithm, "game": game}, entry.settings)
-    made = Training(entry, config)
+    made = Training.build(entry, config)
     yield made
     made.close()
 

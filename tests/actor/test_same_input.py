@@ -46,7 +46,7 @@ def trained():
     def build(game, **chosen):
         entry = find(game["name"])
         config = resolve(SMALL | chosen | {"game": game}, entry.settings)
-        made.append(Training(entry, config))
+        made.append(Training.build(entry, config))
         return made[-1]
 
     yield build

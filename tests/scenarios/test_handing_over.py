@@ -10,7 +10,7 @@ import pytest
 
 from rookery.runs.session import Session
 from rookery.training import autoscale as tuning
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import HUNT, SMALL, notes, run_through, session_of, wait_for
 
@@ -65,7 +65,7 @@ def test_auto_goes_to_several_processes_and_back_within_a_run(
     assert watcher.seen.endswith("1")
     said = notes(tmp_path)
     assert "workers=auto: 1 worker" in said or "workers=auto: 2 workers" in said
-    assert "one process again: several turned out slower here." in said
+    assert "back to one process: several turned out to be slower here." in said
     assert len(run.metrics()["round"].unique()) == LONG["rounds"]
     if settings.get("schedule") != "async":
         assert run.digest()["run"] == alone(game, **settings)

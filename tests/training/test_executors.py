@@ -74,8 +74,8 @@ class Killer:
 def training_of(case: str) -> Training:
     game, more = CASES[case]
     settings = {k: v for k, v in {**SETTINGS, **more}.items() if v is not None}
-    training = Training(*configure(game, settings=settings))
-    training.publish_first()
+    training = Training.build(*configure(game, settings=settings))
+    training.publish_initial_states()
     return training
 
 
@@ -120,9 +120,9 @@ def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": "auto"})
-    can = Training(entry, config)
+    can = Training.build(entry, config)
     monkeypatch.setattr(GuardedGame, "can_snapshot", property(lambda game: False))
-    cannot = Training(entry, config)
+    cannot = Training.build(entry, config)
 
     assert can.executor.autoscaler is not None
     assert cannot.executor.autoscaler is None
@@ -159,8 +159,8 @@ def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> 
 
 def test_who_plays_a_match_gives_signs_of_life() -> None:
     settings = {**SETTINGS, "evaluate.every_rounds": 1, "rounds": 1}
-    training = Training(*configure("treasurehunt", settings=settings))
-    training.publish_first()
+    training = Training.build(*configure("treasurehunt", settings=settings))
+    training.publish_initial_states()
     training.schedule.open(0)
     heartbeat = Heartbeat()
     parts = training.parts

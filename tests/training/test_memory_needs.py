@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rookery.training.memory_needs import Need, check_memory, needs_of, what_lacks
 
 from rookery.actor.process import build_game
 from rookery.algorithms.agents import build_agents, groups_of
@@ -18,7 +19,6 @@ from rookery.runs.configure import configure
 from rookery.shm.block import MemoryRefused
 from rookery.training import memory_needs as needs_module
 from rookery.training import training as training_module
-from rookery.training.memory_needs import Need, check_memory, needs_of, what_lacks
 from rookery.training.memory_plan import plan_memory
 from rookery.training.training import Training
 
@@ -159,7 +159,7 @@ def test_auto_stays_in_one_process_where_several_do_not_fit(
     monkeypatch.setattr(needs_module, "cores", lambda: 3)
     monkeypatch.setattr(training_module, "available", lambda: 200 << 20)
 
-    training = Training(entry, config)
+    training = Training.build(entry, config)
 
     assert training.executor.autoscaler is None
     (line,) = [one for one in training.warnings if "several" in one]

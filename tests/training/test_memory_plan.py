@@ -37,12 +37,12 @@ def test_memory_is_told_before_training_starts(
 
 @pytest.mark.shows("C7")
 def test_an_agents_state_takes_two_slots_and_no_more() -> None:
-    training = Training(*configure("treasurehunt", settings=QUICK))
+    training = Training.build(*configure("treasurehunt", settings=QUICK))
 
     for agent in training.agents:
         assert agent.algorithm is not None
         states = training.arena.states(agent.id)
-        one = sum(a.nbytes for a in training.first_state(agent).values())
+        one = sum(a.nbytes for a in training.initial_state(agent).values())
         padding = 64 * len(states.names)
         agent = training.arena._layouts[f"state {agent.id}"]
         assert 2 * one <= agent.bytes <= 2 * (one + padding)

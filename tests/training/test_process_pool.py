@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from rookery.training.process_pool import cost_of, share_out
 
 from rookery.algorithms.agents import build_agents
 from rookery.algorithms.base import Agent
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
-from rookery.training.process_pool import cost_of, share_out
 
 
 def company(**settings: object) -> list[Agent]:
