@@ -81,7 +81,7 @@ class Actor:
         turns_per_round: int,
         heartbeat: Heartbeat | None = None,
     ) -> None:
-        """Connect a game, those who act in it, and the memory that rows are written to.
+        """Connect a game, the agents that act in it, and the memory for their rows.
 
         Args:
             game: in its first turn.

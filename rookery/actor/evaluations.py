@@ -67,8 +67,8 @@ class Evaluations:
 
     def _number_of(self, boundary: int) -> int:
         """Return at how many boundaries up to this one something was due."""
-        every = [self._evaluate_every, self._record_every, self._probe_every]
-        periods = [period for period in every if period]
+        periods = [self._evaluate_every, self._record_every, self._probe_every]
+        periods = [period for period in periods if period]
         count = int(self._probe_every > 0)  # boundary 0
         # Inclusion and exclusion: boundaries at which several are due count once.
         for size in range(1, len(periods) + 1):

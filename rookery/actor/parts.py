@@ -18,7 +18,7 @@ from rookery.supervisor.supervisor import Tell
 class RunParts:
     """The parts of one run, in the main process or in the actor's.
 
-    Learners are not given this object but the parts they may know: they know no game.
+    A learner does not get this object, but only the parts it needs: it knows no game.
     """
 
     entry: Entry

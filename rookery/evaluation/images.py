@@ -34,9 +34,9 @@ _GIF_COLOURS = 255
 _EXACT_COLOURS = 64
 """So many of the commonest colours are in the palette exactly; the rest is quantized."""
 _SAMPLED_FRAMES = 32
-"""The palette is made from at most so many frames,"""
+"""The palette is made from at most so many frames."""
 _SAMPLED_PIXELS = 50_000
-"""and its quantized colours from about so many pixels."""
+"""The quantized colours are made from at most so many pixels."""
 _BLOCK = 16384
 """Colours compared with the palette at a time: bounds memory for colourful frames."""
 _WIDEST_SCORE = "-000.0"

@@ -22,7 +22,7 @@ class TrainedAgent:
     """An agent with trained weights.
 
     Let it play a game (`rookery.play("treasurehunt", {0: agent})`), or get its action for
-    a single observation with `act`. It acts greedily unless told to explore.
+    a single observation with `act`. It acts greedily by default.
     """
 
     def __init__(

@@ -127,12 +127,12 @@ def test_a_run_warns_once_that_episodes_were_cut_off_and_records_how_many(
     }
     entry, config = configure(endless, settings=settings)
     Path("run").mkdir()
-    session, said = Session(entry, config, Path("run")), []
-    session.say = said.append
+    session, messages = Session(entry, config, Path("run")), []
+    session.say = messages.append
 
     session.run(lambda completed: None)
 
-    assert said == [f"warning: 2 episodes {LINE}"]
+    assert messages == [f"warning: 2 episodes {LINE}"]
     lines = [json.loads(x) for x in Path("run/evaluations.jsonl").read_text().splitlines()]
     assert [line["cut"] for line in lines] == [2] * 4
     recording = rookery.Recording.load("run/recordings/round-2.safetensors")

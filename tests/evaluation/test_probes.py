@@ -100,12 +100,12 @@ def test_a_probe_changes_not_one_bit_of_training(train, code):
 
 @pytest.mark.processes
 def test_a_probe_has_the_same_results_in_several_processes(train):
-    one = train(PLAIN, folder="one", probe=PROBE)
+    single = train(PLAIN, folder="single", probe=PROBE)
 
     several = train(PLAIN, folder="several", probe=PROBE, workers=1)
 
-    assert several.digest() == one.digest()
-    assert several.probes().equals(one.probes())
+    assert several.digest() == single.digest()
+    assert several.probes().equals(single.probes())
 
 
 def test_probes_evaluations_and_recordings_can_have_different_periods(train):

@@ -107,16 +107,16 @@ def run(folder, **settings):
     small |= {"network.width": 16, "algorithm": "ppo", "game.hits": 1, "ppo.passes": 1}
     entry, config = configure("gathering", settings=small | settings)
     folder.mkdir()
-    session, said = Session(entry, config, folder), []
-    session.say = said.append
+    session, messages = Session(entry, config, folder), []
+    session.say = messages.append
     session.run(lambda completed: None)
-    return said
+    return messages
 
 
 def test_a_run_warns_once_that_transitions_are_left_out_and_counts_them(tmp_path):
-    said = run(tmp_path / "run", **{"game.out": 100, "game.turns": 400})
+    messages = run(tmp_path / "run", **{"game.out": 100, "game.turns": 400})
 
-    (line,) = said
+    (line,) = messages
     assert line.startswith(
         "warning: steps that last longer than 64 turns are not learned from (agents: "
     )
@@ -125,9 +125,9 @@ def test_a_run_warns_once_that_transitions_are_left_out_and_counts_them(tmp_path
 
 
 def test_a_run_without_such_transitions_does_not_warn(tmp_path):
-    said = run(tmp_path / "run", **{"game.out": 25, "game.turns": 400})
+    messages = run(tmp_path / "run", **{"game.out": 25, "game.turns": 400})
 
-    assert said == []
+    assert messages == []
     assert {metrics[LEFT_OUT] for metrics in learned(tmp_path / "run")} == {0}
 
 
