@@ -32,7 +32,7 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "START_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "OVERHEAD", 0.01)
-    slow = property(lambda autoscaler: len(autoscaler._in_company) == 3)
+    slow = property(lambda autoscaler: len(autoscaler._pooled) == 3)
     monkeypatch.setattr(tuning.Autoscaler, "is_slower", slow)
 
 
@@ -44,7 +44,7 @@ class Watcher:
 
     def __call__(self, one: Round) -> None:
         self.seen += "c" if isinstance(self.engine.now, ProcessPool) else "1"
-        if (coming := self.engine._coming) is not None:
+        if (coming := self.engine._starting) is not None:
             wait_for(lambda: coming.is_ready)
 
 
