@@ -26,7 +26,7 @@ from rookery.errors import RookeryError
 from rookery.games.conformance.checks import check_game
 from rookery.runs.configure import configure
 from rookery.runs.session import Session
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 
 FILES = Path(__file__).parent.parent / "tests" / "games" / "files"

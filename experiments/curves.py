@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import pandas
 
 import rookery
-from rookery.evaluation.play import lineup, play_match
+from rookery.evaluation.play import assign_seats, play_match
 from rookery.games.gridworld.tiles import AGENT_COLOURS
 
 EPISODES = 32
@@ -68,7 +68,9 @@ def draw_players(axes: plt.Axes, run: rookery.Run) -> None:
     """Draw a dashed line for each scripted player of the game."""
     specs = [agent.spec for agent in run.agents]
     for name in run.entry.players:
-        match = play_match(run.entry, run.config, lineup(specs, name), episodes=EPISODES)
+        match = play_match(
+            run.entry, run.config, assign_seats(specs, name), episodes=EPISODES
+        )
         mean = match.summary()["mean"]
         axes.axhline(mean, color="0.6", linewidth=0.8, linestyle="--")
         where = {"xycoords": axes.get_yaxis_transform(), "va": "center"}

@@ -26,7 +26,7 @@ from rookery.bench.collect import configured, network_settings
 from rookery.bench.measure import Report, alternate
 from rookery.bench.speedup import AHEAD, MANY, Rounds, own_bytes
 from rookery.cli.output import print_report
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 
 WORKERS = 2
 QUANTILES, FRAMES = 8, 5

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from rookery.bench.measure import Report
 from rookery.cli.output import print_report
 from rookery.runs.configure import configure
 from rookery.supervisor.launcher import ONE_THREAD
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Training
 
 LIMIT = 1.3
@@ -73,7 +72,7 @@ def parse() -> argparse.Namespace:
 def measure(report: Report, workers: int, repeats: int, game: str) -> None:
     """Compare a crew with as many bare processes, in alternating order."""
     entry, config = configure(game, settings={"workers": workers})
-    training = Training(entry, config)
+    training = Training.build(entry, config)
     contenders: list[Callable[[], Times]] = [
         lambda: crew_times(training, workers),
         lambda: bare_times(workers + 1),
@@ -105,8 +104,7 @@ def compare(report: Report, many: str, middle: Times) -> None:
 def crew_times(training: Training, workers: int) -> Times:
     """Return how long it takes until every process of a crew waits to begin."""
     parts = training.parts
-    about: Any = (parts.process_spec, parts.agents, parts.arena, parts.schedule, workers)
-    pool = ProcessPool(*about, parts.tell)
+    pool = ProcessPool(parts, workers)
     started = time.perf_counter()
     pool.start()
     try:

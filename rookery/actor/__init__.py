@@ -1,1 +1,1 @@
-"""Everything the acting process does."""
+"""The actor process: plays all worlds, writes rows, and runs evaluations."""

@@ -1,9 +1,11 @@
 """The actor: stage 2 of the data path, one process that plays all worlds.
 
-It takes the weights of a round, plays the round's turns, writes every agent's rows and
-commits each turn for all agents and worlds at once. At the boundary it leaves a snapshot:
-everything needed to play on from there. An actor that starts anew goes on from the newest
-one: it repeats the committed turns, whose rows it does not touch, and then plays on.
+It takes the weights for a round, plays the round's turns, writes a row per agent, world
+and turn, and commits each turn for all agents and worlds at once. At the boundary it
+publishes a snapshot: everything needed to continue from there.
+
+An actor that is restarted resumes from the newest snapshot. It first replays the turns
+that were committed after it, without touching their rows, and then plays on.
 """
 
 from __future__ import annotations
@@ -30,23 +32,24 @@ from rookery.replay.buffer import ReplayWriter, check_whole
 from rookery.shm.heartbeat import Heartbeat
 from rookery.specs import Array, under
 
-RENEW_TURNS = 8
-"""Turns from one look for newer weights to the next, in async."""
+REFRESH_TURNS = 8
+"""In async, the actor checks for newer weights every so many turns."""
 
 
 @dataclass
-class Played:
-    """What a round of playing brought."""
+class PlayedRound:
+    """The actor's report of one round."""
 
     episodes: list[Episode] = field(default_factory=list)
+    """The episodes that ended in this round."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Agent id to metric name to value."""
     seconds: float = 0.0
     interrupted: bool = False
-    """Whether the game could not be brought back, and began anew."""
+    """Whether the game could not be restored and was started again."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return the report as plain data."""
         return {
             "metrics": self.metrics,
             "seconds": self.seconds,
@@ -55,14 +58,18 @@ class Played:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Played:
-        """Return what `to_json` described."""
-        episodes = [Episode.from_json(one) for one in data["episodes"]]
+    def from_json(cls, data: Mapping[str, Any]) -> PlayedRound:
+        """Return a report from what `to_json` returned."""
+        episodes = [Episode.from_json(episode) for episode in data["episodes"]]
         return cls(episodes, data["metrics"], data["seconds"], data["interrupted"])
 
 
 class Actor:
-    """Plays rounds."""
+    """Plays a game for all agents in all worlds, one round at a time.
+
+    `begin` restores the newest snapshot, then `play_round` is called once per round. A
+    turn is the usual loop of observing, acting and stepping; `_play_turn` has all of it.
+    """
 
     def __init__(
         self,
@@ -74,11 +81,21 @@ class Actor:
         turns_per_round: int,
         heartbeat: Heartbeat | None = None,
     ) -> None:
+        """Connect a game, the agents that act in it, and the memory for their rows.
+
+        Args:
+            game: in its first turn.
+            agents: all agents of the game, in its order.
+            players: of scripted agents, by agent number.
+            arena: the run's shared memory.
+            policies: of all other agents.
+            turns_per_round: how many turns a round has.
+            heartbeat: gets a beat every turn.
+        """
         self._game, self._agents, self._players = game, agents, players
         self._arena, self._policies = arena, policies
         self._turns = turns_per_round
         self._heartbeat = heartbeat or Heartbeat()
-        self._numbers = [agent.number for agent in agents]
         self._writers = {
             agent.number: ReplayWriter(arena.rows(agent.id)) for agent in agents
         }
@@ -86,12 +103,12 @@ class Actor:
         self.state = ActorState(agents, game)
         self._versions: dict[int, int] = {}
         self._committed = 0
-        """Turns that were committed before this actor started."""
+        """The number of turns that were committed before this actor began."""
         self._was_interrupted = False
-        """Whether the game could not be brought back, and main has not been told."""
+        """Whether the game was started again, and no report has said so yet."""
 
     def begin(self) -> int:
-        """Go on from the newest snapshot, or leave the first; return its boundary."""
+        """Restore the newest snapshot, or publish the first; return its boundary."""
         snapshots = self._arena.snapshots()
         self._committed = self._arena.counters.load(COMMIT)
         if snapshots.version < 0:
@@ -105,152 +122,158 @@ class Actor:
         self,
         number: int,
         weights: Weights,
-        renew: Callable[[], Weights] | None = None,
-    ) -> Played:
-        """Play a round with the given weights, and leave a snapshot at its boundary.
+        refresh: Callable[[], Weights] | None = None,
+    ) -> PlayedRound:
+        """Play a round, report it, and publish a snapshot at its boundary.
 
-        With `renew` newer weights are looked for every few turns.
+        Args:
+            number: of the round.
+            weights: what agents act with.
+            refresh: called every few turns; returns weights published since.
         """
         started = time.perf_counter()
         self._game.begin_round(number)
         self._versions = dict(weights.versions)
         self._policies.begin_round(number, weights.arrays)
         metrics = RoundMetrics(self._agents, number)
-        played = Played(interrupted=self._was_interrupted)
+        report = PlayedRound(interrupted=self._was_interrupted)
         self._was_interrupted = False
         for turn in range(self._turns):
-            if renew is not None and turn % RENEW_TURNS == 0:
-                self._renew(renew())
+            if refresh is not None and turn % REFRESH_TURNS == 0:
+                newer = refresh()
+                self._versions |= newer.versions
+                self._policies.update_weights(newer.arrays)
             metrics.add_versions(self._versions)
-            played.episodes += self._play_turn(metrics)
+            report.episodes += self._play_turn(metrics)
         self._hash_rows()
-        played.metrics = metrics.summary(self._agents, self.state.steps)
-        played.seconds = time.perf_counter() - started
-        self._arena.actor_reports().write(number, played.to_json())
+        report.metrics = metrics.summary(self._agents, self.state.steps)
+        report.seconds = time.perf_counter() - started
+        self._arena.actor_reports().write(number, report.to_json())
         snapshot = snapshot_of(self._game, self.state, self._players)
         self._arena.snapshots().publish(number, snapshot)
-        return played
-
-    def _renew(self, weights: Weights) -> None:
-        self._versions |= weights.versions
-        self._policies.renew(weights.arrays)
+        return report
 
     def _play_turn(self, metrics: RoundMetrics) -> list[Episode]:
+        """Advance every world by one turn; return the episodes that ended."""
         self._heartbeat.beat()
         for phase in self._game.begin_turn():
-            seen = self._game.observe(phase)
-            if self._is_new:
-                self._write_seen(phase, seen)
-            actions = self._choose(phase, seen, metrics)
+            observations = self._game.observe(phase)
+            if not self._is_replaying:
+                self._write_observations(phase, observations)
+            actions = self._select_actions(phase, observations, metrics)
             self._game.act(phase, actions)
         outcome = self._game.end_turn()
-        if self._is_new:
-            self._commit(outcome)
+        if not self._is_replaying:
+            self._write_outcome_and_commit(outcome)
+        metrics.add_rewards(outcome.rewards)
         self.state.turn += 1
         starting, ended = self.state.episodes.add(outcome)
         if np.count_nonzero(starting):
             self.state.forget(starting)
             for player in self._players.values():
                 player.forget(starting)
-        metrics.add_rewards(outcome.rewards)
         return ended
 
     @property
-    def _is_new(self) -> bool:
-        """Whether the turn at hand is not one that is only repeated."""
-        return self.state.turn >= self._committed
+    def _is_replaying(self) -> bool:
+        """Whether this turn was committed before: its rows are read, not written."""
+        return self.state.turn < self._committed
 
-    def _commit(self, outcome: Outcome) -> None:
-        """Finish every agent's row of this turn, and commit them as one."""
-        for i in self._numbers:
-            columns = (outcome.rewards, outcome.terminated, outcome.truncated)
-            self._writers[i].write_outcome(
-                self.state.turn, *(column[:, i] for column in columns)
-            )
-        self._arena.counters.store(COMMIT, self.state.turn + 1)
-
-    def _write_seen(self, phase: Sequence[int], seen: Observations) -> None:
-        for place, i in enumerate(phase):
+    def _write_observations(self, phase: Sequence[int], observations: Observations) -> None:
+        for index, i in enumerate(phase):
             self._writers[i].write_observation(
                 self.state.turn,
-                seen.parts[place],
-                seen.active[place],
-                seen.legal[place],
+                observations.parts[index],
+                observations.active[index],
+                observations.legal[index],
                 self.state.episodes.age,
                 self.state.hidden.get(i),
             )
 
-    def _choose(
-        self, phase: Sequence[int], seen: Observations, metrics: RoundMetrics
+    def _select_actions(
+        self, phase: Sequence[int], observations: Observations, metrics: RoundMetrics
     ) -> Array:
-        """Let everybody in a phase choose, and write what they did."""
+        """Return the actions of a phase, (worlds, agents of the phase), and write them.
+
+        In a replayed turn, policies and players act as well, so that hidden states,
+        players' memory and metrics come out the same; the actions are the stored ones.
+        """
+        turn = self.state.turn
         actions = np.zeros((self._game.worlds, len(phase)), np.int64)
-        legal = {i: seen.legal[place] for place, i in enumerate(phase)}
-        acted = self._policies.act(
-            phase, self._rows, legal, self.state.turn, self._exploration
-        )
-        for place, i in enumerate(phase):
-            active = seen.active[place]
+        legal = {i: observations.legal[index] for index, i in enumerate(phase)}
+        outputs = self._policies.act(phase, self._rows, legal, turn, self._exploration)
+        for index, i in enumerate(phase):
+            active = observations.active[index]
+            probabilities: Array | float
             if i in self._players:
-                observation = Observation(seen.parts[place], active, seen.legal[place])
-                chosen = self._players[i].act(observation, self.state.turn)
-                probabilities: Array | float = 1.0
+                observation = Observation(observations.parts[index], active, legal[i])
+                selected = self._players[i].act(observation, turn)
+                probabilities = 1.0
             else:
-                chosen, probabilities = acted[i].actions, acted[i].probabilities
-                metrics.add_choice(i, acted[i].values, acted[i].entropies, active)
-                if (hidden := acted[i].hidden) is not None:
-                    self.state.carry(i, hidden, active)
-            actions[:, place] = self._act(i, np.where(active, chosen, 0), probabilities)
+                output = outputs[i]
+                selected, probabilities = output.actions, output.probabilities
+                metrics.add_output(i, output.values, output.entropies, active)
+                if output.hidden is not None:
+                    self.state.carry(i, output.hidden, active)
+            if self._is_replaying:
+                stored = self._rows[i].columns["action"]
+                actions[:, index] = stored[turn % self._rows[i].slots]
+            else:
+                actions[:, index] = np.where(active, selected, 0)
+                version = self._versions.get(i, 0)
+                self._writers[i].write_action(
+                    turn, actions[:, index], probabilities, version
+                )
             self.state.steps[i] += np.count_nonzero(active)
         return actions
 
-    def _act(self, i: int, actions: Array, probabilities: Array | float) -> Array:
-        """Write what an agent does; in a turn that is repeated, it does what it did."""
-        if not self._is_new:
-            return self._rows[i].columns["action"][self.state.turn % self._rows[i].slots]
-        self._writers[i].write_action(
-            self.state.turn, actions, probabilities, self._versions.get(i, 0)
-        )
-        return actions
-
     def _exploration(self, number: int) -> float:
-        agent = self._agents[number]
-        return exploration_of(agent, int(self.state.steps[number]))
+        return exploration_of(self._agents[number], int(self.state.steps[number]))
+
+    def _write_outcome_and_commit(self, outcome: Outcome) -> None:
+        """Complete every agent's row of this turn, then commit all of them at once."""
+        for i, writer in self._writers.items():
+            writer.write_outcome(
+                self.state.turn,
+                outcome.rewards[:, i],
+                outcome.terminated[:, i],
+                outcome.truncated[:, i],
+            )
+        self._arena.counters.store(COMMIT, self.state.turn + 1)
 
     def _hash_rows(self) -> None:
-        """Take the round's rows into every agent's row hash."""
-        for place, i in enumerate(self._numbers):
-            chain = hashlib.sha256(self.state.hashes[place].tobytes())
+        """Add the round's rows to every agent's row hash."""
+        for index, rows in enumerate(self._rows.values()):
+            chain = hashlib.sha256(self.state.hashes[index].tobytes())
             for turn in range(self.state.turn - self._turns, self.state.turn):
-                chain.update(self._rows[i].bytes_of(turn).data)
-            self.state.hashes[place] = np.frombuffer(chain.digest(), np.uint8)
+                chain.update(rows.bytes_of(turn).data)
+            self.state.hashes[index] = np.frombuffer(chain.digest(), np.uint8)
 
     def _check_rows(self) -> None:
-        """See that the rows to be repeated, and frames before them, are what was written.
+        """Verify the rows that will be replayed, and the frames stacked before them.
 
         Raises:
-            DamagedRow: if not. Learners look at all rows, but only after the round.
+            DamagedRow: if one is damaged. Learners verify all rows, but only after the
+                round.
         """
-        for agent, i in zip(self._agents, self._numbers, strict=True):
+        for agent in self._agents:
             oldest_frame = self.state.turn - agent.settings.frames + 1
             first = max(self._arena.counters.load(first_row(agent.id)), oldest_frame)
             turns = range(first, self._committed)
-            check_whole(agent.id, self._rows[i], turns, self._heartbeat.beat)
+            rows = self._rows[agent.number]
+            check_whole(agent.id, rows, turns, self._heartbeat.beat)
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go back to where a snapshot was taken."""
+        """Restore a snapshot; a game that cannot be restored is started again."""
         self.state.restore(under("life/", arrays))
         for i, player in self._players.items():
             for name, array in under(f"player {i}/", arrays).items():
                 player.memory[name][...] = array
-        self._go_back(under("game/", arrays))
-
-    def _go_back(self, arrays: Mapping[str, Array]) -> None:
-        """Bring the game back; what cannot be is closed, and the game begins anew."""
-        if can_restore(self._game, arrays):
-            self._game.restore(arrays)
+        game_arrays = under("game/", arrays)
+        if can_restore(self._game, game_arrays):
+            self._game.restore(game_arrays)
         elif self._committed > 0:
             turns = range(self.state.turn, self._committed)
-            rows = [self._rows[i] for i in self._numbers]
+            rows = list(self._rows.values())
             self._game = InterruptedGame(self._game, rows, turns, self.state.episodes)
             self._was_interrupted = True

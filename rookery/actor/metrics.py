@@ -1,4 +1,4 @@
-"""Figures of a round, as the actor adds them up while it plays."""
+"""The metrics of a round, collected by the actor turn by turn."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from rookery.specs import Array
 
 
 class RoundMetrics:
-    """Adds up what agents did and got in a round."""
+    """Collects what agents did and received in a round."""
 
     def __init__(self, agents: Sequence[Agent], number: int) -> None:
         self._number, self._lag, self._turns = number, np.zeros(len(agents)), 0
-        # Kept, and summed up once a round: sums of a few numbers cost more than these.
+        # Kept, and averaged once per round: averaging a few numbers at a time costs more.
         self._values: list[list[Array]] = [[] for _ in agents]
         self._entropies: list[list[Array]] = [[] for _ in agents]
         self._rewards: list[Array] = []
 
-    def add_choice(
+    def add_output(
         self, number: int, values: Array, entropies: Array, active: Array
     ) -> None:
-        """Take in what one agent expected, and how undecided it was."""
+        """Add an agent's value estimates and policy entropies, where it is active."""
         self._values[number].append(values[active])
         self._entropies[number].append(entropies[active])
 
     def add_versions(self, versions: Mapping[int, int]) -> None:
-        """Take in how old each agent's weights are in a turn."""
+        """Add the version of the weights that each agent acts with in a turn."""
         self._turns += 1
         for agent, version in versions.items():
             self._lag[agent] += self._number - version
 
     def add_rewards(self, rewards: Array) -> None:
-        """Take in a turn's rewards, (worlds, agents)."""
+        """Add a turn's rewards, (worlds, agents)."""
         self._rewards.append(rewards.copy())
 
     def summary(self, agents: Sequence[Agent], steps: Array) -> dict[str, dict[str, float]]:
-        """Return each agent's figures; rewards are per turn and world."""
-        found = {}
+        """Return each agent's metrics; rewards are means over turns and worlds."""
+        summary = {}
         rewards = np.concatenate(self._rewards).mean(axis=0, dtype=np.float64)
         for i, agent in enumerate(agents):
-            one = {"reward": float(rewards[i]), "steps": float(steps[i])}
+            metrics = {"reward": float(rewards[i]), "steps": float(steps[i])}
             if not agent.is_scripted:
-                one["value"] = _mean(self._values[i])
-                one["entropy"] = _mean(self._entropies[i])
-                one["epsilon"] = exploration_of(agent, int(steps[i]))
-                one["lag"] = self._lag[i] / self._turns if agent.learns else 0.0
-            found[agent.id] = one
-        return found
+                metrics["value"] = _mean(self._values[i])
+                metrics["entropy"] = _mean(self._entropies[i])
+                metrics["epsilon"] = exploration_of(agent, int(steps[i]))
+                metrics["lag"] = self._lag[i] / self._turns if agent.learns else 0.0
+            summary[agent.id] = metrics
+        return summary
 
 
-def _mean(pieces: Sequence[Array]) -> float:
+def _mean(arrays: Sequence[Array]) -> float:
     """Return the mean of all numbers in some arrays, 0 if there are none."""
-    numbers = np.concatenate([np.zeros(0), *pieces])
+    numbers = np.concatenate([np.zeros(0), *arrays])
     return float(numbers.mean()) if len(numbers) else 0.0

@@ -1,18 +1,18 @@
-"""The actor's process: the game, everybody who plays in it, and matches in between."""
+"""The actor's process: the game, the actor that plays it, and evaluations in between."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rookery.actor.actor import Actor
 from rookery.actor.evaluations import Evaluations
+from rookery.actor.parts import RunParts
 from rookery.actor.policies import PolicyRunner
 from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import build_agents, learning_ids
-from rookery.algorithms.base import Agent
 from rookery.algorithms.torch_setup import use_one_thread
-from rookery.games.registry import Entry, find
+from rookery.games.registry import find
 from rookery.protocol.arena import Arena
 from rookery.protocol.process_spec import ProcessSpec, game_name
 from rookery.protocol.schedule import RoundSchedule
@@ -21,65 +21,58 @@ from rookery.shm.heartbeat import Heartbeat
 
 
 class ActorProcess:
-    """One game, its players, and the actor who plays it round by round."""
+    """What the actor's process does, also when it is part of the main process."""
 
-    def __init__(
-        self,
-        entry: Entry,
-        process_spec: ProcessSpec,
-        agents: Sequence[Agent],
-        arena: Arena,
-        schedule: RoundSchedule,
-        heartbeat: Heartbeat | None = None,
-    ) -> None:
-        config = process_spec.config
-        self.game = entry.build_guarded(config.game.settings, config.worlds, config.seed)
+    def __init__(self, parts: RunParts, heartbeat: Heartbeat | None = None) -> None:
+        config, agents, arena = parts.process_spec.config, parts.agents, parts.arena
+        self._heartbeat = heartbeat or Heartbeat()
+        self.game = parts.entry.build_guarded(
+            config.game.settings, config.worlds, config.seed
+        )
         scripted = [agent.player for agent in agents]
-        players = entry.seat_players(self.game, scripted, config.seed)
-        groups = [[agents[i] for i in group] for group in process_spec.groups]
+        groups = [[agents[i] for i in group] for group in parts.process_spec.groups]
         self.policies = PolicyRunner(groups, config.seed, config.worlds)
         self.actor = Actor(
             self.game,
             agents,
-            players,
+            parts.entry.seat_players(self.game, scripted, config.seed),
             arena,
             self.policies,
             config.turns_per_round,
-            heartbeat,
+            self._heartbeat,
         )
+        self._schedule, self._rounds = parts.schedule, config.rounds
+        self._is_exact = config.schedule != "async"
         self._published = PublishedWeights(arena, agents)
-        self._exact, self._rounds = config.schedule != "async", config.rounds
-        self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
-        self._matches = Evaluations(
-            entry, process_spec, agents, arena, self._published, self._heartbeat.beat
-        )
+        self._evaluations = Evaluations(parts, self._published, self._heartbeat.beat)
 
     def play_round(self, number: int) -> None:
-        """Play a round as soon as it may be; matches of the boundary before come first."""
+        """Wait until a round may start, run evaluations that are due, and play it."""
         self._schedule.await_playing(number)
-        if self._matches.are_due(number - 1):
-            self._schedule.await_end(number - 1)
-            self._matches.play(number - 1, self.actor.state.steps)
+        self._evaluate(number - 1)
         with self._heartbeat.spending("work"):
-            if self._exact:
+            if self._is_exact:
                 self.actor.play_round(number, self._published.exact(number - 1))
             else:
                 weights = self._published.newest()
                 self.actor.play_round(number, weights, self._published.newer)
 
     def finish(self) -> None:
-        """Play the matches of the last boundary."""
-        if self._matches.are_due(self._rounds):
-            self._schedule.await_end(self._rounds)
-            self._matches.play(self._rounds, self.actor.state.steps)
+        """Run the evaluations of the last boundary."""
+        self._evaluate(self._rounds)
+
+    def _evaluate(self, boundary: int) -> None:
+        if self._evaluations.are_due(boundary):
+            self._schedule.await_end(boundary)
+            self._evaluations.run(boundary, self.actor.state.steps)
 
     def close(self) -> None:
-        """Let go of the game."""
+        """Close the game."""
         self.game.close()
 
 
 def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
-    """Be the actor: play all rounds that are left."""
+    """Run the actor's process: play all remaining rounds."""
     use_one_thread()
     entry = find(game_name(data))
     arena, process_spec = Arena.attach(memory), ProcessSpec.from_json(data, entry.settings)
@@ -90,9 +83,10 @@ def play(data: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
     schedule = RoundSchedule(
         process_spec.config, arena.counters, learning_ids(agents), heartbeat
     )
-    stage = ActorProcess(entry, process_spec, agents, arena, schedule, heartbeat)
+    parts = RunParts(entry, process_spec, agents, arena, schedule)
+    actor_process = ActorProcess(parts, heartbeat)
     heartbeat.beat()
     schedule.await_begin(process_spec.generation)
-    for number in range(stage.actor.begin() + 1, process_spec.config.rounds + 1):
-        stage.play_round(number)
-    stage.finish()
+    for number in range(actor_process.actor.begin() + 1, process_spec.config.rounds + 1):
+        actor_process.play_round(number)
+    actor_process.finish()

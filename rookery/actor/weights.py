@@ -1,8 +1,8 @@
-"""Weights on their way from learners to the actor.
+"""The weights that the actor reads from the states learners publish.
 
 In the deterministic schedules a round is played with exactly one version, read in place:
-its slot is not written before the round is over. In `async` the newest version is copied,
-and the copy counts only if the word has not moved meanwhile.
+its slot is not overwritten before the round is over. In `async` the newest version is
+copied, and the copy counts only if the version counter has not moved in the meantime.
 """
 
 from __future__ import annotations
@@ -17,41 +17,42 @@ from rookery.specs import Array
 
 @dataclass
 class Weights:
-    """What agents act with, by agent number."""
+    """The weights that agents act with and their versions, by agent number."""
 
     arrays: dict[int, Array] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)
 
 
 class PublishedWeights:
-    """The weights of all agents that act with some."""
+    """Reads the published weights of all agents that are not scripted."""
 
     def __init__(self, arena: Arena, agents: Sequence[Agent]) -> None:
         acting = [agent for agent in agents if not agent.is_scripted]
-        self._states = {m.number: arena.states(m.id) for m in acting}
-        self._learning = {m.number for m in acting if m.learns}
+        self._states = {agent.number: arena.states(agent.id) for agent in acting}
+        self._learning = {agent.number for agent in acting if agent.learns}
         self._taken: dict[int, int] = {}
+        """The newest version that was copied, by agent number."""
 
     def exact(self, version: int) -> Weights:
         """Return the weights of one version; those of frozen agents never change."""
-        found = Weights()
+        weights = Weights()
         for number, states in self._states.items():
-            found.versions[number] = version if number in self._learning else 0
-            found.arrays[number] = states.read(found.versions[number])[WEIGHTS]
-        return found
+            weights.versions[number] = version if number in self._learning else 0
+            weights.arrays[number] = states.read(weights.versions[number])[WEIGHTS]
+        return weights
 
     def newest(self) -> Weights:
-        """Return copies of all newest weights."""
+        """Return copies of the newest weights of all agents."""
         self._taken.clear()
         return self.newer()
 
     def newer(self) -> Weights:
-        """Return copies of those weights that are newer than the ones taken before."""
-        found = Weights()
+        """Return copies of the weights published since the last copies were taken."""
+        weights = Weights()
         for number, states in self._states.items():
             if states.version > self._taken.get(number, -1):
                 version, arrays = states.newest((WEIGHTS,))
                 self._taken[number] = version
-                found.versions[number] = version
-                found.arrays[number] = arrays[WEIGHTS]
-        return found
+                weights.versions[number] = version
+                weights.arrays[number] = arrays[WEIGHTS]
+        return weights

@@ -22,7 +22,7 @@ from rookery.config.run import Config
 from rookery.games.registry import Entry
 from rookery.replay.rows import stack
 from rookery.runs.configure import configure
-from rookery.training.executors import OneProcess
+from rookery.training.executors import InProcess
 from rookery.training.training import Training
 
 GAME = "treasurehunt"
@@ -130,7 +130,7 @@ class Rounds:
 
     def __init__(self, sizes: Sizes, noisy: bool, worlds: int) -> None:
         entry, config = _config_of(sizes, noisy, worlds)
-        self._training, self._frames = Training(entry, config), sizes.frames
+        self._training, self._frames = Training.build(entry, config), sizes.frames
         self._actor_process, self._weights = first_stage(self._training)
         self._turns, self._worlds = sizes.turns, worlds
         self._steps = sizes.turns * worlds * sizes.agents
@@ -182,9 +182,9 @@ class Rounds:
 
 def first_stage(training: Training) -> tuple[ActorProcess, Weights]:
     """Return the actor's part of a run, and the weights that agents start with."""
-    training.publish_first()
+    training.publish_initial_states()
     weights = PublishedWeights(training.arena, training.agents).exact(0)
-    return OneProcess(training.parts).actor_process, weights
+    return InProcess(training.parts).actor_process, weights
 
 
 def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:

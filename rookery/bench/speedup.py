@@ -22,7 +22,7 @@ from rookery.games.registry import Entry
 from rookery.protocol.arena import ACTOR
 from rookery.shm.counters import time_of
 from rookery.shm.heartbeat import KINDS
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round, Training
 
 MANY = 1_000_000
@@ -113,7 +113,7 @@ class Rounds:
     """A run whose rounds are measured, some now and some later."""
 
     def __init__(self, entry: Entry, config: Config, timed: bool = False) -> None:
-        self.training = Training(entry, config, timed=timed)
+        self.training = Training.build(entry, config, timed=timed)
         self._rounds: Iterator[Round] = self.training.rounds()
         while not self._has_updates(self.next()):
             pass

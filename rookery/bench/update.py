@@ -170,7 +170,7 @@ class Experience:
             replay__capacity=sizes.worlds * (sizes.turns + 1) * sizes.episodes,
             replay__warmup=1,
         )
-        self._training = Training(entry, config)
+        self._training = Training.build(entry, config)
         actor_process, weights = first_stage(self._training)
         for number in range(1, sizes.episodes + 1):
             actor_process.actor.play_round(number, weights)

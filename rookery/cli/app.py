@@ -35,7 +35,7 @@ from rookery.cli.options import (
 )
 from rookery.config.toml import write_config
 from rookery.errors import ConfigError, RookeryError, advice, nearest
-from rookery.evaluation.play import agents_of, lineup, play_match
+from rookery.evaluation.play import agents_of, assign_seats, play_match
 from rookery.games.conformance.checks import check_game
 from rookery.games.registry import entries_by_name
 from rookery.printing import err, out, print_json, say
@@ -143,7 +143,7 @@ def evaluate(
     entry, config = configure(game, overrides or (), config_file)
     config, seats = seat(entry, config, players)
     agents = agents_of(entry, config)
-    lineups = [seats] if seats else [lineup(agents, name) for name in entry.players]
+    lineups = [seats] if seats else [assign_seats(agents, name) for name in entry.players]
     if run is not None:
         write_config(config, new_run(run, entry.name) / "config.toml")
     matches = {}
@@ -182,7 +182,7 @@ def replay(
         return
     entry, config = configure(game, overrides or (), config_file)
     config, seats = seat(entry, config, players)
-    seats = seats or lineup(agents_of(entry, config), "random")
+    seats = seats or assign_seats(agents_of(entry, config), "random")
     match = play_match(entry, config, seats, episodes=1, record=True, film=1)
     views.say_cut(match, config)
     folder = new_run(run, entry.name)

@@ -17,7 +17,7 @@ from rookery.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from rookery.config.messages import dotted
 from rookery.config.run import Config
 from rookery.errors import ConfigError
-from rookery.evaluation.play import Match, Seat, lineup, play_match
+from rookery.evaluation.play import Match, Seat, assign_seats, play_match
 from rookery.evaluation.probes import check_named
 from rookery.games.registry import Entry, entries_by_name
 from rookery.printing import command, err, out, print_json, say, tell
@@ -217,7 +217,7 @@ def _evaluate_one(run: Run, overrides: Sequence[str], quiet: bool) -> dict[str, 
     config = changed_config(run, overrides)
     lineups = {"trained": seats_of(run), "as_trained": seats_of(run, greedy=False)}
     specs = [agent.spec for agent in run.agents]
-    lineups |= {name: lineup(specs, name) for name in run.entry.players}
+    lineups |= {name: assign_seats(specs, name) for name in run.entry.players}
     episodes, matches = config.evaluate.episodes, {}
     for label, seats in lineups.items():
         with views.progress(err, label, episodes, quiet) as advance:

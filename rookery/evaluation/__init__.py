@@ -1,1 +1,1 @@
-"""Playing without learning: matches, recordings, trained agents, probes."""
+"""Playing without learning: matches, recordings, trained agents and probes."""

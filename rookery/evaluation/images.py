@@ -1,13 +1,14 @@
-"""Pictures and moving pictures on disk, and the strip of scores beneath a frame.
+"""Writing GIFs and PNGs, and the strip of scores beneath a frame.
 
-In come frames, (height, width, 3) uint8 RGB arrays, from `Game.render`; out go files.
-The one rule: a file of the given name is always whole, also after a crash or a kill.
+Frames are (height, width, 3) uint8 RGB arrays from `Game.render`. A file is always
+complete: one that cannot be finished leaves the old file, or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from rookery.errors import ConfigError
-from rookery.storage.files import atomic_write
+from rookery.storage.files import replace_whole
 
 Frame = npt.NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -28,19 +29,21 @@ PAPER: Colour = (251, 248, 241)
 INK: Colour = (52, 44, 58)
 FAINT: Colour = (124, 114, 118)
 
-# One of the 256 is kept for "as in the frame before", which makes files small.
+# One of the 256 is left free for "as in the frame before", which makes files small.
 _GIF_COLOURS = 255
-_KEPT_COLOURS = 64
-"""So many of the commonest colours are stored as they are, the others mixed."""
+_EXACT_COLOURS = 64
+"""So many of the commonest colours are in the palette exactly; the rest is quantized."""
 _SAMPLED_FRAMES = 32
-_MIXED_PIXELS = 50_000
-# Colours compared with the palette at a time: bounds memory for colourful frames.
+"""The palette is made from at most so many frames."""
+_SAMPLED_PIXELS = 50_000
+"""The quantized colours are made from at most so many pixels."""
 _BLOCK = 16384
+"""Colours compared with the palette at a time: bounds memory for colourful frames."""
 _WIDEST_SCORE = "-000.0"
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure of matplotlib; the file's name says in which format."""
+    """Write a matplotlib figure, in the format of the file's extension."""
     try:
         figure.savefig(path, dpi=120)
     except (ValueError, OSError) as error:
@@ -50,45 +53,54 @@ def save_figure(figure: Any, path: str | Path) -> None:
 
 
 def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> None:
-    """Write frames of one shape as a GIF that plays for ever.
+    """Write frames of one shape as a GIF that loops forever.
 
-    All frames share one palette and are not dithered, so that what stands still does
-    not flicker. Equal frames in a row are stored once and shown for longer.
+    All frames share one palette and are not dithered, so that nothing flickers that does
+    not move. Equal frames in a row are stored once and shown for longer.
     """
     shapes = sorted({frame.shape for frame in frames})
     if len(shapes) != 1:
-        raise ValueError(f"a GIF needs frames of one shape, found {shapes or 'none'}.")
+        raise ValueError(f"a GIF needs frames of one shape, got {shapes or 'none'}.")
     palette = _shared_palette(frames)
     first, *rest = _with_palette(frames, palette)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        first.save(
-            file,
-            format="GIF",
-            save_all=True,
-            append_images=rest,
-            duration=milliseconds,
-            loop=0,
-            disposal=1,
-            optimize=True,
-            palette=palette.tobytes(),
-        )
+    _save(
+        first,
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=rest,
+        duration=milliseconds,
+        loop=0,
+        disposal=1,
+        optimize=True,
+        palette=palette.tobytes(),
+    )
 
 
 def write_png(path: Path, frame: Frame) -> None:
     """Write one frame as a PNG."""
+    _save(Image.fromarray(frame), path, format="PNG", optimize=True)
+
+
+def _save(image: Image.Image, path: Path, **options: Any) -> None:
+    data = BytesIO()
+    image.save(data, **options)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        Image.fromarray(frame).save(file, format="PNG", optimize=True)
+    replace_whole(path, data.getvalue())
 
 
 def with_scores(
     frame: Frame, entries: Sequence[tuple[str, Colour, str]], note: str = ""
 ) -> Frame:
-    """Return the frame with a strip beneath it: name, colour and score of each agent.
+    """Return the frame with a strip beneath it that shows each agent's score.
 
-    The note, for example the turn, stands at the right. The height of the strip depends
-    on the names and not on the scores, so that all frames of a game have one shape.
+    The height of the strip depends on the names but not on the scores, so that all frames
+    of a game have one shape.
+
+    Args:
+        frame: the picture.
+        entries: name, colour and score of each agent.
+        note: shown at the right, for example the turn.
     """
     width = frame.shape[1]
     size = min(16, max(9, width // 30))
@@ -97,8 +109,8 @@ def with_scores(
     strip = Image.new("RGB", (width, rows * 2 * size), PAPER)
     cell = (width - size) // columns
     for i, entry in enumerate(entries):
-        place = (size // 2 + i % columns * cell, i // columns * 2 * size + size)
-        _write_entry(strip, place, cell, size, entry)
+        position = (size // 2 + i % columns * cell, i // columns * 2 * size + size)
+        _write_entry(strip, position, cell, size, entry)
     right = (width - size // 2, strip.height - size)
     ImageDraw.Draw(strip).text(right, note, FAINT, _font(size), anchor="rm")
     return np.concatenate([frame, np.asarray(strip)])
@@ -112,27 +124,26 @@ def _columns(width: int, size: int, names: Sequence[str], has_note: bool) -> int
 
 def _write_entry(
     strip: Image.Image,
-    place: tuple[int, int],
+    position: tuple[int, int],
     cell: int,
     size: int,
     entry: tuple[str, Colour, str],
 ) -> None:
-    (left, middle), (name, colour, score) = place, entry
+    (left, middle), (name, colour, score) = position, entry
     font, draw = _font(size), ImageDraw.Draw(strip)
     dot = _dot(round(size * 0.8))
     strip.paste(colour, (left, middle - dot.height // 2), dot)
     left += round(size * 1.2)
-    room = cell - size * 2.2 - font.getlength(score)
-    name = _shortened(name, font, room)
+    name = _shortened(name, font, cell - size * 2.2 - font.getlength(score))
     draw.text((left, middle), name, FAINT, font, anchor="lm")
     after = left + font.getlength(name) + size * 0.4
     draw.text((after, middle), score, INK, font, anchor="lm")
 
 
-def _shortened(text: str, font: _Font, room: float) -> str:
-    if font.getlength(text) <= room:
+def _shortened(text: str, font: _Font, width: float) -> str:
+    if font.getlength(text) <= width:
         return text
-    while text and font.getlength(text + "…") > room:
+    while text and font.getlength(text + "…") > width:
         text = text[:-1]
     return text + "…" if text else ""
 
@@ -150,31 +161,31 @@ def _dot(across: int) -> Image.Image:
 
 
 def _shared_palette(frames: Sequence[Frame]) -> _Palette:
-    """Choose the colours of all frames from the first and what changes in others."""
-    every = -(-len(frames) // _SAMPLED_FRAMES)
-    first, *others = (_packed(frame) for frame in frames[::every])
-    seen = [first.ravel(), *(other[other != first] for other in others)]
-    colours, counts = np.unique(np.concatenate(seen), return_counts=True)
-    common = np.argsort(-counts, kind="stable")
-    kept, rest = common[:_KEPT_COLOURS], common[_KEPT_COLOURS:]
-    # By the root of how often: else the floor takes all the colours from a small bird.
+    """Return a palette for all frames, from the first and what changes in others."""
+    first, *others = map(_packed, frames[:: -(-len(frames) // _SAMPLED_FRAMES)])
+    pixels = [first.ravel(), *(other[other != first] for other in others)]
+    colours, counts = np.unique(np.concatenate(pixels), return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    exact, rest = order[:_EXACT_COLOURS], order[_EXACT_COLOURS:]
+    if not len(rest):
+        return _unpacked(colours[exact])
+    # By the root of the count: otherwise the floor leaves no colours for small things.
     weights = np.ceil(np.sqrt(counts[rest])).astype(np.int64)
-    mixed = _mixed(_unpacked(np.repeat(colours[rest], weights)))
-    return np.concatenate([_unpacked(colours[kept]), mixed])
-
-
-def _mixed(pixels: _Palette) -> _Palette:
-    """Choose the colours that stand for these pixels."""
-    if not len(pixels):
-        return pixels
-    count = _GIF_COLOURS - _KEPT_COLOURS
-    row = Image.fromarray(pixels[None, :: len(pixels) // _MIXED_PIXELS + 1])
-    chosen = row.quantize(count, Image.Quantize.MEDIANCUT, kmeans=1).getpalette()
-    return np.reshape(np.array(chosen, dtype=np.uint8), (-1, 3))
+    sample = np.repeat(colours[rest], weights)
+    sample = sample[:: len(sample) // _SAMPLED_PIXELS + 1]
+    quantized = Image.fromarray(_unpacked(sample)[None]).quantize(
+        _GIF_COLOURS - _EXACT_COLOURS, Image.Quantize.MEDIANCUT, kmeans=1
+    )
+    approximate = np.array(quantized.getpalette(), np.uint8).reshape(-1, 3)
+    return np.concatenate([_unpacked(colours[exact]), approximate])
 
 
 def _with_palette(frames: Sequence[Frame], palette: _Palette) -> Iterator[Image.Image]:
-    """Give each pixel the nearest colour; what did not change keeps its own."""
+    """Yield each frame with the nearest colours of the palette.
+
+    Pillow's `quantize(palette=...)` rounds colours to six bits before it looks for the
+    nearest, which washes out a floor of two similar colours.
+    """
     before = np.full(frames[0].shape[:2], -1, dtype=np.int32)
     indices = np.zeros(before.shape, dtype=np.uint8)
     for frame in frames:

@@ -1,7 +1,7 @@
-"""Playing without learning: matches of whole episodes, counted fairly.
+"""Playing without learning: matches of whole episodes.
 
-Every world plays its share of the episodes, its first ones, so that short episodes are
-not preferred to long ones.
+Every world plays its quota of the episodes, and its first episodes count. So short
+episodes are not over-represented.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Seat = str | MakePlayer
-Lineup = Seat | Sequence[Seat] | Mapping[Any, Seat]
+"""Who plays an agent: the name of one of the game's players, or what makes a player."""
+Seats = Seat | Sequence[Seat] | Mapping[Any, Seat]
+"""Who plays all agents: one seat for all, a list, or a mapping from agent id to seat."""
 MOST_TURNS = 100_000
-"""An episode that lasts longer is taken to have no end, if nothing else was said."""
+"""An episode that lasts longer is cut off, unless the settings allow more."""
 
 
 @dataclass
 class Match:
-    """The episodes that were played, and what was recorded of them."""
+    """The result of a match: its episodes, and recordings of them."""
 
     game: str
     agents: tuple[AgentSpec, ...]
@@ -43,19 +45,19 @@ class Match:
     episodes: list[Episode] = field(default_factory=list)
     recordings: list[Recording] = field(default_factory=list)
     cut: int = 0
-    """How many of the episodes were cut off, because they lasted too long."""
+    """The number of episodes that were cut off because they lasted too long."""
 
     @property
     def returns(self) -> Array:
-        """What each episode brought each agent, (episodes, agents)."""
+        """Each agent's return in each episode, (episodes, agents)."""
         return np.array([episode.returns for episode in self.episodes])
 
     def table(self) -> DataFrame:
-        """Return what was recorded, a row per world, episode, turn and agent."""
+        """Return the recordings, one row per world, episode, turn and agent."""
         return table_of(self.recordings)
 
     def summary(self) -> dict[str, Any]:
-        """Return mean and spread over episodes of the agents' mean, and each agent's."""
+        """Return mean and standard deviation of the agents' mean return, and each mean."""
         returns = self.returns
         means = returns.mean(axis=1)
         ids = [spec.id for spec in self.agents]
@@ -68,21 +70,21 @@ class Match:
 
 
 def most_turns(config: Config) -> int:
-    """Return how many turns an episode of a match may last."""
+    """Return how many turns an episode of a match can last before it is cut off."""
     if config.evaluate.turns is not None:
         return config.evaluate.turns
-    own = getattr(config.game.settings, "turns", 0)
-    return max(MOST_TURNS, own) if isinstance(own, int) else MOST_TURNS
+    turns = getattr(config.game.settings, "turns", 0)
+    return max(MOST_TURNS, turns) if isinstance(turns, int) else MOST_TURNS
 
 
 def cut_line(cut: int, config: Config) -> str:
-    """Return what to say of episodes that were cut off."""
+    """Return the warning about episodes that were cut off."""
     several = cut > 1
     return (
         f"{cut} episode{'s' if several else ''} had not ended after {most_turns(config):,} "
-        f"turns and {'were' if several else 'was'} cut off, counting the "
-        f"return{'s' if several else ''} so far: let the game end its episodes, or set "
-        "evaluate.turns to another limit."
+        f"turns and {'were' if several else 'was'} cut off; the "
+        f"return{'s' if several else ''} so far count{'' if several else 's'}. Make the "
+        "game end its episodes, or set evaluate.turns to another limit."
     )
 
 
@@ -98,18 +100,18 @@ def play_match(
     progress: Callable[[int], None] = lambda finished: None,
     beat: Callable[[], None] = lambda: None,
 ) -> Match:
-    """Play whole episodes and return them.
+    """Play whole episodes and return the result.
 
-    An episode that lasts too long is cut off, and the rest of its world's share is left
-    out, because that world plays on in it.
+    An episode that lasts too long is cut off. Its world cannot start another one, so the
+    rest of that world's quota is not played.
 
     Args:
-        entry: the game, from the catalog.
-        config: the game's settings, the seed, and how many worlds to play at most.
+        entry: the game.
+        config: the game's settings, the seed, and the largest number of worlds.
         players: one per agent, by name or as a class.
-        episodes: how many to play in all.
-        record: whether to keep facts, actions and rewards of every episode.
-        film: of how many episodes of the first world to keep pictures, too.
+        episodes: how many to play in total.
+        record: whether to record facts, actions and rewards of every episode.
+        film: how many episodes of the first world to record with frames.
         round_number: which round of a curriculum to play; by default none is begun.
         progress: called with the number of finished episodes.
         beat: called every turn, as a sign of life.
@@ -122,24 +124,24 @@ def play_match(
         seats = list(entry.seat_players(game, players, seed).values())
         match = Match(entry.name, game.agents, tuple(map(player_name, players)))
         recorder = Recorder(game, match.players, record, film)
-        shares = _Shares(match, worlds, episodes)
-        table, most = GameLoop(game, seats), most_turns(config)
-        for turn in table.turns():
+        quota = _EpisodeQuota(match, worlds, episodes)
+        loop, most = GameLoop(game, seats), most_turns(config)
+        for turn in loop.turns():
             beat()
-            cut = table.running_for(most)
+            cut = loop.running_for(most)
             turn.ended += cut
-            match.recordings += recorder.add(turn, wanted=shares.open)
-            if shares.add(turn.ended, cut):
+            match.recordings += recorder.add(turn, wanted=quota.is_open)
+            if quota.add(turn.ended, cut):
                 progress(len(match.episodes))
-            if not shares.open.any():
+            if not quota.is_open.any():
                 return match
     finally:
         game.close()
     raise AssertionError("unreachable: turns never end")
 
 
-class _Shares:
-    """How many episodes each world still has to play."""
+class _EpisodeQuota:
+    """Counts how many episodes each world still has to play."""
 
     def __init__(self, match: Match, worlds: int, episodes: int) -> None:
         self._match = match
@@ -147,56 +149,50 @@ class _Shares:
         self._left[: episodes % worlds] += 1
 
     @property
-    def open(self) -> Array:
+    def is_open(self) -> Array:
         """Which worlds still have episodes to play, (worlds,) bool."""
         return self._left > 0
 
     def add(self, ended: Sequence[Episode], cut: Sequence[Episode] = ()) -> bool:
-        """Keep the episodes that count; return whether there was one.
+        """Add the episodes that count to the match; return whether there was one.
 
         Args:
-            ended: all that are over.
-            cut: those of them that have no end: their worlds cannot begin another.
+            ended: all episodes that ended, including those cut off.
+            cut: the episodes cut off: their worlds cannot start another one.
         """
-        wanted = [episode for episode in ended if self._left[episode.world] > 0]
-        self._match.episodes += wanted
-        for episode in wanted:
+        counted = [episode for episode in ended if self._left[episode.world] > 0]
+        self._match.episodes += counted
+        for episode in counted:
             self._left[episode.world] -= 1
         for episode in cut:
-            self._match.cut += any(episode is one for one in wanted)
+            self._match.cut += any(episode is other for other in counted)
             self._left[episode.world] = 0
-        return bool(wanted)
+        return bool(counted)
 
 
 def player_name(player: Seat) -> str:
-    """Return what to call a player in tables and files."""
+    """Return the name of a player in tables and files."""
     return player if isinstance(player, str) else player.__name__.lower()
 
 
-def lineup(
-    agents: Sequence[AgentSpec],
-    players: Lineup,
-) -> list[Seat]:
-    """Return one player per agent from one for all, a list, or a mapping by id."""
+def assign_seats(agents: Sequence[AgentSpec], players: Seats) -> list[Seat]:
+    """Return one seat per agent; agents that a mapping leaves out are played at random."""
     if isinstance(players, Mapping):
-        return _by_id(agents, {str(key): value for key, value in players.items()})
+        by_id = {str(key): seat for key, seat in players.items()}
+        ids = [spec.id for spec in agents]
+        unknown = [i for i in by_id if i not in ids]
+        if unknown:
+            raise ConfigError(*(f"unknown agent '{i}': {nearest(i, ids)}" for i in unknown))
+        return [by_id.get(i, "random") for i in ids]
     if isinstance(players, Sequence) and not isinstance(players, str):
-        every = list(players)
-        return every * len(agents) if len(every) == 1 else every
+        seats = list(players)
+        return seats * len(agents) if len(seats) == 1 else seats
     return [players] * len(agents)
-
-
-def _by_id(agents: Sequence[AgentSpec], players: Mapping[str, Seat]) -> list[Seat]:
-    ids = [spec.id for spec in agents]
-    problems = [f"unknown agent '{i}': {nearest(i, ids)}" for i in players if i not in ids]
-    if problems:
-        raise ConfigError(*problems)
-    return [players.get(i, "random") for i in ids]
 
 
 def play(
     game: str,
-    players: Lineup = "random",
+    players: Seats = "random",
     *,
     episodes: int = 1,
     worlds: int = 16,
@@ -205,23 +201,25 @@ def play(
     film: int = 0,
     **settings: Any,
 ) -> Match:
-    """Let scripted players play a game, and return the match.
+    """Let trained or scripted players play whole episodes of a game.
 
     Args:
         game: a name from `rookery games`, or `./mine.py:Zap`.
-        players: one for all agents, a list, or a mapping from agent id to player; by
-            name, or as a class of players.
+        players: one player for all agents, a list, or a mapping from agent id to player;
+            agents that a mapping leaves out are played at random. A player is a trained
+            agent (from `Run.players`), the name of one of the game's scripted players, or
+            a class of players.
         episodes: how many to play.
         worlds: how many to play at once, at most.
-        seed: where all random numbers come from.
-        record: whether to keep facts, actions and rewards of every episode.
-        film: of how many episodes of the first world to keep pictures, too.
-        **settings: the game's own.
+        seed: of all random numbers.
+        record: whether to record facts, actions and rewards of every episode.
+        film: how many episodes of the first world to record with frames.
+        **settings: of the game.
     """
     entry = find(game)
     raw = {"seed": seed, "worlds": worlds, "game": {**settings, "name": game}}
     config = resolve(raw | {"evaluate": {"episodes": episodes}}, entry.settings)
-    seats = lineup(agents_of(entry, config), players)
+    seats = assign_seats(agents_of(entry, config), players)
     match = play_match(entry, config, seats, episodes=episodes, record=record, film=film)
     if match.cut:
         warnings.warn(cut_line(match.cut, config), stacklevel=2)
@@ -229,7 +227,7 @@ def play(
 
 
 def agents_of(entry: Entry, config: Config) -> tuple[AgentSpec, ...]:
-    """Return who plays this game with these settings."""
+    """Return the agents of a game with these settings."""
     game = entry.build_guarded(config.game.settings, 1, config.seed)
     game.close()
     return game.agents

@@ -1,8 +1,19 @@
-"""Probes: a user's function that is asked about the agents while they are trained.
+"""Probes: a user's function that measures the agents while they are trained.
 
-It is called at boundaries with copies of the agents as they are then and a game of its
-own. Whatever it does there, training goes on as if it had not been called: nothing it is
-given is used otherwise, and the random numbers it draws are its own.
+A probe is a function of `(players, game)` that returns numbers by name:
+
+    # mine.py
+    def greed(players, game):
+        match = game.play(players, episodes=8, record=True)
+        table = match.table()
+        return {"greed": (table["action_name"] == "zap").mean()}
+
+Name it with `probe.code=./mine.py:greed`. It is called before the first round, so that
+mistakes show at once, and then every `probe.every_rounds` rounds. What it returns is in
+`Run.probes()` and in TensorBoard.
+
+The players are copies of the agents as they are at that moment, and the game is a separate
+one with its own random numbers. So a probe cannot affect training, whatever it does.
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from rookery.config.messages import cut, shown, single_line
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, ProbeError
-from rookery.evaluation.play import Lineup, Match, Seat, lineup, play_match
+from rookery.evaluation.play import Match, Seat, Seats, assign_seats, play_match
 from rookery.games.base import Game, GameWrapper, Phases
 from rookery.games.registry import Entry
 from rookery.plugins import describe_error, line_in, load_object
@@ -29,13 +40,16 @@ from rookery.stop import LEAVING
 
 Function = Callable[..., Mapping[str, float]]
 PROBE_SEED = 2**62 + 2**61
-"""Added to the seed, so that probes play other games than training and evaluations."""
+"""Added to the seed, so that probes do not play the games of training or evaluations."""
 MOST_BYTES = 8192
-"""How long what a probe returns may be, as JSON."""
+"""The largest result of a probe, as JSON."""
 
 
 class ProbeGame:
-    """A game of the probe's own: the run's, with numbers of its own."""
+    """The game that a probe is given: the run's, with separate random numbers.
+
+    `play` plays whole episodes; `build` gives the game itself, to be played turn by turn.
+    """
 
     def __init__(
         self,
@@ -47,32 +61,32 @@ class ProbeGame:
     ) -> None:
         self._entry, self._config, self._beat = entry, config, beat
         self.round = max(1, boundary)
-        """The round that was played last; a curriculum is where it was then."""
+        """The last round that was played; a curriculum is as it was in that round."""
         self._agents = agents
         self.name = entry.name
         self.seed = config.seed
-        """Where its random numbers come from; another one at every boundary."""
+        """The seed of its random numbers, different at every boundary."""
         self.cut = 0
-        """Episodes that were cut off."""
+        """The number of episodes that were cut off."""
 
     @property
     def agents(self) -> tuple[AgentSpec, ...]:
-        """Who plays, what they see and can do."""
+        """What each agent observes and can do."""
         return tuple(agent.spec for agent in self._agents)
 
     def play(
-        self, players: Lineup, *, episodes: int = 16, record: bool = False, **settings: Any
+        self, players: Seats, *, episodes: int = 16, record: bool = False, **settings: Any
     ) -> Match:
-        """Play whole episodes and return the match.
+        """Play whole episodes and return the result.
 
         Args:
-            players: those the probe was given, or others: as in `rookery.play`.
-            episodes: how many.
-            record: whether to keep facts, actions and rewards.
-            **settings: of the game, where they are to differ from the run's.
+            players: the ones the probe was given, or others, as in `rookery.play`.
+            episodes: how many to play.
+            record: whether to record facts, actions and rewards.
+            **settings: of the game, where they differ from the run's.
         """
-        config = self._changed(settings)
-        seats = lineup(self.agents, players)
+        config = self._config_with(settings)
+        seats = assign_seats(self.agents, players)
         match = play_match(
             self._entry,
             config,
@@ -86,22 +100,27 @@ class ProbeGame:
         return match
 
     def build(self, worlds: int = 1, **settings: Any) -> Game:
-        """Return the game itself, to be played turn by turn."""
-        chosen = self._changed(settings).game.settings
-        built = self._entry.build_guarded(chosen, worlds, self.seed)
-        game = _Beating(built, self._beat)
+        """Return the game itself, to be played turn by turn.
+
+        Args:
+            worlds: how many copies to play at once.
+            **settings: of the game, where they differ from the run's.
+        """
+        config = self._config_with(settings)
+        built = self._entry.build_guarded(config.game.settings, worlds, self.seed)
+        game = _GameWithHeartbeat(built, self._beat)
         game.begin_round(self.round)
         return game
 
-    def _changed(self, settings: Mapping[str, Any]) -> Config:
+    def _config_with(self, settings: Mapping[str, Any]) -> Config:
         old = self._config
         game = {**old.game.settings.model_dump(), **settings, "name": self.name}
-        chosen = resolve({"game": game}, self._entry.settings).game
-        return old.model_copy(update={"game": chosen})
+        changed = resolve({"game": game}, self._entry.settings).game
+        return old.model_copy(update={"game": changed})
 
 
-class _Beating(GameWrapper):
-    """A game that gives a sign of life every turn, and notices when to stop."""
+class _GameWithHeartbeat(GameWrapper):
+    """A game that gives a sign of life every turn, and stops when the run is to stop."""
 
     def __init__(self, game: Game, beat: Callable[[], None]) -> None:
         super().__init__(game)
@@ -114,30 +133,35 @@ class _Beating(GameWrapper):
 
 
 class Probe:
-    """A user's function, called with care."""
+    """A user's function, loaded from its name."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        found = load_object(name)
-        said = cut(single_line(repr(found)))
-        if not callable(found) or isinstance(found, type) or not _takes_two(found):
-            raise ConfigError(
-                f"probe.code is '{name}', {said}: name a function of "
-                "(players, game) that returns numbers by name."
-            )
-        self._function: Function = found
+        """Load the function.
 
-    def ask(
+        Raises:
+            ConfigError: if there is none, or it does not take `(players, game)`.
+        """
+        self.name = name
+        loaded = load_object(name)
+        if not callable(loaded) or isinstance(loaded, type) or not _takes_two(loaded):
+            value = cut(single_line(repr(loaded)))
+            raise ConfigError(
+                f"probe.code is '{name}', which is {value}: name a function of (players, "
+                "game) that returns numbers by name."
+            )
+        self._function: Function = loaded
+
+    def call(
         self, players: Mapping[str, Seat], game: ProbeGame, boundary: int
     ) -> dict[str, float]:
-        """Return what the function finds.
+        """Return the function's result.
 
         Raises:
             ProbeError: if it raises, or returns anything but numbers by name.
         """
         try:
             with seeded(game.seed), standard_state():
-                found = self._function(dict(players), game)
+                result = self._function(dict(players), game)
         except LEAVING:
             raise
         except BaseException as error:
@@ -146,22 +170,27 @@ class Probe:
             raise self._error(
                 boundary, f"raised {cut(describe_error(error))}{line}"
             ) from error
-        return self._numbers(found, boundary)
+        return self._numbers(result, boundary)
 
-    def _numbers(self, found: Any, boundary: int) -> dict[str, float]:
+    def _numbers(self, result: Any, boundary: int) -> dict[str, float]:
         try:
-            numbers = {str(name): float(value) for name, value in dict(found).items()}
+            numbers = {str(name): float(value) for name, value in dict(result).items()}
         except (TypeError, ValueError) as error:
-            said = f"returned {cut(single_line(repr(found)))}, expected numbers by name"
-            raise self._error(boundary, said) from error
+            returned = cut(single_line(repr(result)))
+            raise self._error(
+                boundary, f"returned {returned}, expected numbers by name"
+            ) from error
         size = len(json.dumps(numbers))
         if size > MOST_BYTES:
-            said = f"returned {len(numbers)} numbers, which take {size} bytes"
-            raise self._error(boundary, f"{said}: {MOST_BYTES} are the most")
+            raise self._error(
+                boundary,
+                f"returned {len(numbers)} numbers of {size} bytes in total, expected at "
+                f"most {MOST_BYTES} bytes",
+            )
         return numbers
 
-    def _error(self, boundary: int, what: str) -> ProbeError:
-        return ProbeError(f"the probe {self.name} {what} (after round {boundary}).")
+    def _error(self, boundary: int, problem: str) -> ProbeError:
+        return ProbeError(f"the probe {self.name} {problem} (after round {boundary}).")
 
 
 def probe_of(config: Config) -> Probe | None:
@@ -178,14 +207,14 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def check_named(config: Config, named: Sequence[str], where: str) -> None:
-    """Refuse a probe that only a file names.
+    """Refuse a probe that a file names and the user does not.
 
     Raises:
-        ConfigError: with the words that name it again.
+        ConfigError: with the setting to add.
     """
     code = config.probe.code
     if code and code not in named:
         raise ConfigError(
-            f"{where} names the probe {shown(code)}, which is code: if you trust it, name "
+            f"{where} names the probe {shown(code)}, which is code. If you trust it, name "
             f"it on the command line, too: probe.code={code}"
         )

@@ -1,7 +1,7 @@
-"""Recordings of episodes: what was done, what it brought, where everybody was, pictures.
+"""Recordings of episodes: actions, rewards, facts about the game, and frames.
 
-Kept as named arrays over turns, in one safetensors file per episode: no pickle, and any
-language can read it.
+They are named arrays over turns, stored in one safetensors file per episode: no pickle,
+and readable from any language.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rookery.storage.files import replace_whole
 
 FRAMES = "frames"
 MOST_BYTES = 2**32
-"""No recording is longer."""
+"""The largest recording that is loaded."""
 
 
 @dataclass
@@ -38,48 +38,52 @@ class Recording:
     arrays: dict[str, Array]
     """`actions`, `active`, `rewards`, `terminated`, `truncated` are (turns, agents);
     `facts.*` and `counts.*` as the game gives them; `frames` are (turns, height, width,
-    3), the moment after each turn."""
+    3), rendered after each turn."""
     actions: tuple[tuple[str, ...], ...] = ()
-    """The names of each agent's actions, where they are known."""
+    """The names of each agent's actions, if known."""
 
     @property
     def turns(self) -> int:
-        """How long it was."""
+        """The number of turns."""
         return len(self.arrays["actions"])
 
     def save(self, path: str | Path) -> None:
         """Write the recording to a safetensors file."""
-        about = {
+        metadata = {
             "world": self.world,
             "episode": self.episode,
             "agents": self.agents,
             "players": self.players,
             "actions": self.actions,
         }
-        replace_whole(Path(path), to_bytes(self.arrays, {"rookery": json.dumps(about)}))
+        replace_whole(Path(path), to_bytes(self.arrays, {"rookery": json.dumps(metadata)}))
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read a recording that `save` wrote."""
+        """Read a recording that `save` wrote.
+
+        Raises:
+            ConfigError: if the file is something else, in one line.
+        """
         try:
-            arrays, said = read_arrays(Path(path), min(MOST_BYTES, available()))
-            about = parse_json(said["rookery"])
-            arrays["actions"], arrays["rewards"]  # without them it is no recording
-            world, episode = int(about["world"]), int(about["episode"])
-            agents, players = tuple(about["agents"]), tuple(about["players"])
-            actions = tuple(tuple(names) for names in about.get("actions", ()))
+            arrays, texts = read_arrays(Path(path), min(MOST_BYTES, available()))
+            metadata = parse_json(texts["rookery"])
+            arrays["actions"], arrays["rewards"]  # every recording has them
+            world, episode = int(metadata["world"]), int(metadata["episode"])
+            agents, players = tuple(metadata["agents"]), tuple(metadata["players"])
+            actions = tuple(tuple(names) for names in metadata.get("actions", ()))
         except (ArrayFileError, KeyError, TypeError, ValueError) as error:
             raise ConfigError(
-                f"{path} is no recording of an episode ({error}): name a file that "
+                f"{path} is not a recording of an episode ({error}): name a file that "
                 "rookery recorded."
             ) from error
         return cls(world, episode, agents, players, arrays, actions)
 
     def film(self) -> list[Array]:
-        """Return its frames with a strip that names players and scores."""
+        """Return the frames with a strip that shows players and scores."""
         if FRAMES not in self.arrays:
-            raise ConfigError("this recording has no pictures: play it with film=1.")
-        # Here, as Pillow takes time to load and most processes of a run never draw.
+            raise ConfigError("this recording has no frames: play it with film=1.")
+        # Imported here: Pillow takes time to load, and most processes never draw.
         from rookery.evaluation.images import with_scores
 
         totals = self.arrays.get("scores", self.arrays["rewards"]).cumsum(axis=0)
@@ -106,7 +110,7 @@ class Recording:
 
 
 class Recorder:
-    """Collects the arrays of episodes while they are played."""
+    """Records episodes while they are played."""
 
     def __init__(self, game: Game, players: Sequence[str], record: bool, film: int) -> None:
         self._game, self._players = game, tuple(players)
@@ -115,14 +119,19 @@ class Recorder:
         self._finished = np.zeros(game.worlds, np.int64)
 
     def add(self, turn: Turn, wanted: Array) -> list[Recording]:
-        """Take in one turn of all worlds; return the episodes it ended, if `wanted`."""
+        """Add one turn of all worlds; return recordings of the episodes that it ended.
+
+        Args:
+            turn: what happened.
+            wanted: (worlds,) whether to return the episodes of a world.
+        """
         worlds = [world for world in self._recorded() if not turn.closing[world]]
         if worlds:
             columns = self._columns(turn)
             for world in worlds:
-                # Copied, for a game may write into its arrays again next turn.
+                # Copied: a game may overwrite its arrays in the next turn.
                 row = {name: column[world].copy() for name, column in columns.items()}
-                if world == 0 and self._filming:
+                if world == 0 and self._is_filming:
                     row[FRAMES] = self._game.render(0)
                 self._rows[world].append(row)
         return self._finish(turn.ended, wanted)
@@ -143,13 +152,13 @@ class Recorder:
         return columns
 
     @property
-    def _filming(self) -> bool:
+    def _is_filming(self) -> bool:
         return bool(self._finished[0] < self._film)
 
     def _recorded(self) -> Sequence[int]:
         if self._record:
             return range(self._game.worlds)
-        return [0] if self._filming else []
+        return [0] if self._is_filming else []
 
     def _finish(self, ended: Sequence[Episode], wanted: Array) -> list[Recording]:
         recordings = []

@@ -1,7 +1,7 @@
 """Recordings as a table: one row per world, episode, turn and agent.
 
-Facts and counts keep their names. What a game tells of every agent stands in that agent's
-rows; what it tells of a world, in the rows of all.
+Facts and counts keep their names. Facts about an agent are in the rows of that agent;
+facts about a world are in the rows of all agents.
 """
 
 from __future__ import annotations
@@ -20,65 +20,69 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 WIDEST = 16
-"""Numbers of one fact that get a column each; more than these are one list."""
+"""A fact of up to so many numbers has a column for each; a larger one is a list."""
 NAMES = {"actions": "action", "rewards": "reward", "scores": "score"}
-"""In a row there is one of each."""
+"""Columns whose names are singular, because a row has one value."""
 
 
 def table_of(recordings: Sequence[Recording]) -> DataFrame:
     """Return episodes as a table (needs pandas)."""
     pandas = pandas_or_advice()
-    tables = [pandas.DataFrame(_columns(one)) for one in recordings]
+    tables = [pandas.DataFrame(_columns(recording)) for recording in recordings]
     return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
 
 
 def write_parquet(table: DataFrame, path: str | Path) -> None:
-    """Write a table to a Parquet file, which any tool for data can read."""
+    """Write a table to a Parquet file."""
     try:
         table.to_parquet(path, index=False)
     except ImportError as error:
         raise ConfigError(
-            "Parquet files need pyarrow: pip install 'rookery[analysis]' brings it."
+            "Parquet files need pyarrow: install it with pip install 'rookery[analysis]'."
         ) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error}).") from error
 
 
 def pandas_or_advice() -> Any:
-    """Return pandas, or say how to get it."""
+    """Return pandas.
+
+    Raises:
+        ConfigError: if it is not installed, with how to install it.
+    """
     try:
         import pandas
     except ImportError as error:
         raise ConfigError(
-            "tables need pandas: pip install 'rookery[analysis]' brings it."
+            "tables need pandas: install it with pip install 'rookery[analysis]'."
         ) from error
     return pandas
 
 
-def _columns(one: Recording) -> dict[str, Any]:
-    turns, agents = one.arrays["actions"].shape
-    found: dict[str, Any] = {
-        "world": np.full(turns * agents, one.world),
-        "episode": np.full(turns * agents, one.episode),
+def _columns(recording: Recording) -> dict[str, Any]:
+    actions = recording.arrays["actions"]
+    turns, agents = actions.shape
+    columns: dict[str, Any] = {
+        "world": np.full(turns * agents, recording.world),
+        "episode": np.full(turns * agents, recording.episode),
         "turn": np.repeat(np.arange(turns), agents),
-        "agent": list(one.agents) * turns,
-        "player": list(one.players) * turns,
+        "agent": list(recording.agents) * turns,
+        "player": list(recording.players) * turns,
     }
-    if one.actions:
-        rows = one.arrays["actions"]
-        found["action_name"] = [
-            one.actions[i][row[i]] for row in rows for i in range(agents)
+    if recording.actions:
+        columns["action_name"] = [
+            recording.actions[i][row[i]] for row in actions for i in range(agents)
         ]
-    for name, array in one.arrays.items():
+    for name, array in recording.arrays.items():
         if name != FRAMES:
-            found |= dict(_spread(NAMES.get(name, name), array, turns, agents))
-    return found
+            columns |= dict(_spread(NAMES.get(name, name), array, turns, agents))
+    return columns
 
 
 def _spread(
     name: str, array: Array, turns: int, agents: int
 ) -> Iterator[tuple[str, Array | list[Any]]]:
-    """Return columns of turns × agents from what may be of every agent, or of a world."""
+    """Yield the columns, of turns × agents rows each, of an array per agent or world."""
     if array.ndim < 2 or array.shape[1] != agents:
         array = np.repeat(array[:, None], agents, axis=1)
     rest = array.shape[2:]
@@ -88,6 +92,6 @@ def _spread(
     elif flat.shape[1] > WIDEST:
         yield name, flat.tolist()
     else:
-        for place in np.ndindex(rest):
-            inner = ".".join(map(str, place))
-            yield f"{name}.{inner}", array[(..., *place)].reshape(-1)
+        for index in np.ndindex(rest):
+            suffix = ".".join(map(str, index))
+            yield f"{name}.{suffix}", array[(..., *index)].reshape(-1)

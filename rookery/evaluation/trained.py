@@ -1,4 +1,4 @@
-"""A trained agent by itself: asked one observation at a time, or seated as a player."""
+"""Trained agents outside a run: as players, or for one observation at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from rookery.specs import AgentSpec, Array
 
 
 class TrainedAgent:
-    """An agent with the weights it has learned.
+    """An agent with trained weights.
 
-    Seat it in a game (`rookery.play("treasurehunt", {0: agent})`), or ask it by itself
-    with `act`. It acts greedily unless `exploration` says otherwise, or `noise` does of
-    weights that explore by noise.
+    Let it play a game (`rookery.play("treasurehunt", {0: agent})`), or get its action for
+    a single observation with `act`. It acts greedily by default.
     """
 
     def __init__(
@@ -34,60 +33,79 @@ class TrainedAgent:
         exploration: float = 0.0,
         noise: bool = False,
     ) -> None:
+        """Load weights into an agent.
+
+        Args:
+            agent: its spec, settings and algorithm.
+            weights: by name, without padding.
+            name: of the player in tables and files.
+            exploration: probability of a random action.
+            noise: whether networks that explore by noise do so.
+        """
         self.agent, self.exploration, self.noise = agent, exploration, noise
         self.named = dict(weights)
-        """Its weights by name, without padding."""
+        """The weights by name, without padding."""
         self.__name__ = name
         self.weights = agent.learner.flat_weights(agent, weights)
-        self._alone: TrainedPlayer | None = None
+        self._player: TrainedPlayer | None = None
+        """Plays the single world of `act`."""
 
     @property
     def spec(self) -> AgentSpec:
-        """What it sees and can do."""
+        """What the agent observes and can do."""
         return self.agent.spec
 
     def __call__(
         self, spec: AgentSpec, settings: Settings, worlds: int, stream: Stream
     ) -> Player:
-        """Return a player for a seat, as a class of players does."""
+        """Return a player, as a class of players does.
+
+        Raises:
+            PlayerError: if the agent was trained for other observations or actions.
+        """
         mine = (dict(self.spec.parts), self.spec.num_actions)
         if mine != (dict(spec.parts), spec.num_actions):
             raise PlayerError(
-                f"{self.__name__} cannot play agent '{spec.id}': it was trained to see "
-                f"{_seen(self.spec)} and to choose among {self.spec.num_actions} actions, "
-                f"not {_seen(spec)} and {spec.num_actions}."
+                f"{self.__name__} cannot play agent '{spec.id}': it was trained with "
+                f"observations of {_parts_text(self.spec)} and {self.spec.num_actions} "
+                f"actions, but gets {_parts_text(spec)} and {spec.num_actions} actions."
             )
         return TrainedPlayer(
             self.agent, self.weights, self.exploration, self.noise, worlds, stream
         )
 
     def act(self, observation: Mapping[str, Array], legal: Array | None = None) -> int:
-        """Return an action for one observation: part name to array.
+        """Return an action for one observation.
 
-        It remembers what it saw before, as in training; `reset` starts an episode.
+        Earlier observations are stacked, and hidden states carried on, as in training;
+        call `reset` when an episode starts.
+
+        Args:
+            observation: part name to array.
+            legal: (actions,) which actions are legal; by default all are.
         """
-        if self._alone is None:
+        if self._player is None:
             stream = Stream(0, Purpose.PLAYER, self.agent.number)
-            self._alone = TrainedPlayer(self.agent, self.weights, 0.0, False, 1, stream)
+            self._player = TrainedPlayer(self.agent, self.weights, 0.0, False, 1, stream)
         parts = {name: np.asarray(array)[None] for name, array in observation.items()}
         mask = None if legal is None else np.asarray(legal, bool)[None]
-        batch_of_one = Observation(parts, np.ones(1, bool), mask)
-        return int(self._alone.act(batch_of_one, 0)[0])
+        single = Observation(parts, np.ones(1, bool), mask)
+        return int(self._player.act(single, 0)[0])
 
     def reset(self) -> None:
-        """Start an episode: forget what was seen."""
-        if self._alone is not None:
-            self._alone.forget(np.ones(1, bool))
+        """Start an episode: forget earlier observations and hidden states."""
+        if self._player is not None:
+            self._player.forget(np.ones(1, bool))
 
 
-def _seen(spec: AgentSpec) -> str:
+def _parts_text(spec: AgentSpec) -> str:
     return ", ".join(f"{name} {part}" for name, part in spec.parts.items())
 
 
 class TrainedPlayer(Player):
-    """Plays one agent with weights it has learned.
+    """A player that acts by trained weights.
 
-    It stacks what it saw from rows, just as the actor does in training.
+    Observations are stacked from rows, as the actor does in training.
     """
 
     def __init__(
@@ -99,7 +117,6 @@ class TrainedPlayer(Player):
         worlds: int,
         stream: Stream,
     ) -> None:
-        agent = agent
         super().__init__(agent.spec, agent.settings, worlds, stream)
         self._frames = agent.settings.frames
         self._rows = Rows(Block.private(Rows.layout(agent.spec, worlds, self._frames)))
@@ -114,28 +131,31 @@ class TrainedPlayer(Player):
         self._turn = 0
 
     def act(self, observation: Observation, turn: int) -> Array:
-        """Choose by the network; the stream only serves exploration."""
+        """Return the network's actions; random numbers are only used to explore."""
         self._writer.write_observation(
             self._turn, observation.parts, observation.active, observation.legal, self._age
         )
         turns = np.full(self.worlds, self._turn)
         worlds = np.arange(self.worlds)
-        seen = {
+        observations = {
             name: stack(self._rows, name, turns, worlds, self._frames)
             for name in self._rows.parts
         }
         draws = self.draw(turn, 2)[None]
         hidden = list(self.memory.values())
-        moment = PolicyInput([seen], [observation.legal], draws, self._exploration, hidden)
+        policy_input = PolicyInput(
+            [observations], [observation.legal], draws, self._exploration, hidden
+        )
         with standard_state():
-            choice = self._policy.act(moment)
-        if choice.hidden is not None:
-            self.memory["hidden"][observation.active] = choice.hidden[0][observation.active]
+            output = self._policy.act(policy_input)
+        if output.hidden is not None:
+            active = observation.active
+            self.memory["hidden"][active] = output.hidden[0][active]
         self._turn += 1
         self._age += 1
-        return choice.actions[0]
+        return output.actions[0]
 
     def forget(self, starting: Array) -> None:
-        """Stack nothing from before the episode that starts."""
+        """Forget everything before the episodes that start."""
         super().forget(starting)
         self._age[starting] = 0

@@ -1,1 +1,1 @@
-"""Everything a learning process does."""
+"""The worker processes: learn from rows and publish states."""

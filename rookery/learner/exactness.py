@@ -1,8 +1,9 @@
-"""Who may be stacked: is it the same as alone, bit for bit, here and now?
+"""Checks before a run whether stacking agents leaves every bit as it is.
 
-Nothing is assumed about other processors. At the run's own shapes, learning and acting of
-a group, and of two of its agents, are compared with the same agents by themselves; if
-they differ, the agents run alone, and one line says so.
+Nothing is assumed about the processor. A group of agents, and two of its agents, learn
+and act at the run's own shapes, and are compared with the same agents computed one by
+one. If any bit differs, the agents of that group are trained separately, and a warning
+says so.
 """
 
 from __future__ import annotations
@@ -21,89 +22,95 @@ from rookery.rng import Purpose, Stream
 from rookery.shm.block import Block
 from rookery.specs import Array
 
-BEFORE = 32
-"""Turns before those that shapes depend on: some episodes, and steps that are open."""
-EPISODE, AWAY = 13, 7
-"""An episode's rows, the closing one included; in one of so many rows an agent is out."""
+EARLIER_TURNS = 32
+"""Turns before those that shapes depend on: some episodes and open transitions."""
+EPISODE_TURNS = 13
+"""Rows of a synthetic episode, including the closing one."""
+ABSENT_EVERY = 7
+"""In one of so many rows the agent is not active."""
 
 
 def split_groups(
     groups: Sequence[Sequence[Agent]], seed: int, worlds: int, turns_per_round: int
 ) -> tuple[list[list[Agent]], list[str]]:
-    """Return groups whose agents can be stacked, and a line for each that was split."""
-    found: list[list[Agent]] = []
-    lines = []
+    """Return the groups with inexact ones split up, and a warning for each of those."""
+    exact_groups: list[list[Agent]] = []
+    warnings = []
     for group in groups:
         if len(group) == 1 or is_exact(group, seed, worlds, turns_per_round):
-            found.append(list(group))
+            exact_groups.append(list(group))
         else:
-            found += [[agent] for agent in group]
-            names = ", ".join(agent.id for agent in group)
-            lines.append(
-                f"agents {names} differ in company on this machine: trained alone."
+            exact_groups += [[agent] for agent in group]
+            ids = ", ".join(agent.id for agent in group)
+            warnings.append(
+                f"agents {ids} do not give the same bits stacked as on their own on this "
+                "machine: each is trained separately."
             )
-    return found, lines
+    return exact_groups, warnings
 
 
 def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: int) -> bool:
-    """Whether learning and acting give every agent the bits that it gets alone."""
-    lives = [_Life(_small(agent), seed, worlds, turns_per_round) for agent in group]
-    alone = [digest for life in lives for digest in _digests([life], seed)]
-    # All of them, and two: workers share a group out among themselves.
-    companies = {len(lives), 2}
-    return all(_digests(lives[:n], seed) == alone[:n] for n in companies)
+    """Whether every agent learns and acts with the same bits stacked as on its own."""
+    experiences = [
+        _SyntheticExperience(_shortened(agent), seed, worlds, turns_per_round)
+        for agent in group
+    ]
+    separate = [digest for each in experiences for digest in _digests([each], seed)]
+    # The whole group, and a pair: workers divide a group among themselves.
+    sizes = {len(experiences), 2}
+    return all(_digests(experiences[:n], seed) == separate[:n] for n in sizes)
 
 
-def _small(agent: Agent) -> Agent:
-    """Return the same agent with as little to do as shows all shapes, and at once."""
+def _shortened(agent: Agent) -> Agent:
+    """Return the agent with a single update that has all shapes of a real one."""
     settings = agent.settings
     replay = settings.replay.model_copy(update={"warmup": 1, "capacity": 10**6})
-    once = {"passes": 1}
+    one_pass = {"passes": 1}
     changes = {
         "updates_per_round": 1,
         "replay": replay,
-        "ppo": settings.ppo.model_copy(update=once),
-        "vtrace": settings.vtrace.model_copy(update=once),
+        "ppo": settings.ppo.model_copy(update=one_pass),
+        "vtrace": settings.vtrace.model_copy(update=one_pass),
     }
     return replace(agent, settings=settings.model_copy(update=changes), learns=True)
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """What happens to an agent in a turn; arrays are (worlds,)."""
+class _SyntheticTurn:
+    """When episodes start and end, and where the agent is active; arrays are (worlds,)."""
 
     age: Array
     active: Array
     ended: Array
 
 
-class _Life:
-    """Made-up experience of an agent: episodes end, and now and then it is out.
+class _SyntheticExperience:
+    """Random rows of an agent, with episodes that end and turns in which it is absent.
 
-    On-policy learners learn from one round of it, the others from one batch.
+    There is one round of them for on-policy learners, and one batch for the others.
     """
 
     def __init__(self, agent: Agent, seed: int, worlds: int, turns: int) -> None:
         self.agent = agent
-        settings, on_policy = self.agent.settings, agent.on_policy
-        if not on_policy:
-            # Twice as many rows as steps: not in every row there is one.
+        settings = agent.settings
+        if not agent.on_policy:
+            # Twice as many rows as transitions: not every row starts one.
             turns = 2 * (1 + settings.batch_size // worlds)
             turns += settings.recurrent.sequence if agent.hidden else 0
-        self.first = BEFORE if on_policy else 0
+        self.first = EARLIER_TURNS if agent.on_policy else 0
         """The first turn of the newest round."""
-        self._last = BEFORE + turns - 1
+        count = EARLIER_TURNS + turns
+        self._last = count - 1
         self._worlds = np.arange(worlds)
-        layout = Rows.layout(self.agent.spec, worlds, BEFORE + turns, agent.hidden)
-        rows = Rows(Block.private(layout))
+        rows = Rows(Block.private(Rows.layout(agent.spec, worlds, count, agent.hidden)))
         self._writer = ReplayWriter(rows)
-        self._random = np.random.default_rng((seed, self.agent.number))
-        for turn in range(BEFORE + turns):
-            self._live(turn, agent.hidden)
+        self._random = np.random.default_rng((seed, agent.number))
+        for turn in range(count):
+            self._write(turn)
         self.reader: ReplayReader = reader_of(agent, rows, turns)
-        self.reader.advance(BEFORE + turns)
+        self.reader.advance(count)
 
-    def _live(self, turn: int, hidden: int) -> None:
+    def _write(self, turn: int) -> None:
         spec, random, worlds = self.agent.spec, self._random, len(self._worlds)
         parts = {
             name: random.integers(0, 2, (worlds, *part.shape)).astype(part.dtype)
@@ -112,71 +119,79 @@ class _Life:
         legal = random.integers(0, 2, (worlds, spec.num_actions)) > 0
         actions = random.integers(0, spec.num_actions, worlds)
         legal[self._worlds, actions] = True
-        about = self._turn(turn)
-        carried = random.uniform(-1, 1, (worlds, hidden)) * (about.age > 0)[:, None]
+        events = self._events(turn)
+        hidden = random.uniform(-1, 1, (worlds, self.agent.hidden))
+        hidden *= (events.age > 0)[:, None]
         self._writer.write_observation(
             turn,
             parts,
-            about.active,
+            events.active,
             legal if spec.masked else None,
-            about.age,
-            carried if hidden else None,
+            events.age,
+            hidden if self.agent.hidden else None,
         )
         self._writer.write_action(turn, actions, random.uniform(0.1, 1, worlds), 0)
         rewards = random.normal(size=worlds).astype(np.float32)
-        terminated = about.ended & (self._worlds % 2 == 0)
-        self._writer.write_outcome(turn, rewards, terminated, about.ended & ~terminated)
+        terminated = events.ended & (self._worlds % 2 == 0)
+        truncated = events.ended & ~terminated
+        self._writer.write_outcome(turn, rewards, terminated, truncated)
 
-    def _turn(self, turn: int) -> _Turn:
-        """Return what happens, counted from the end: in world 0 a step closes in the last.
+    def _events(self, turn: int) -> _SyntheticTurn:
+        """Return a turn's events, counted back from the last turn.
 
-        Agents differ in the other worlds.
+        In world 0 a transition closes in the last turn. In the other worlds agents differ.
         """
         back = self._last - turn + self._worlds * (1 + self.agent.number)
-        phase = EPISODE - 1 - back % EPISODE
-        active = (back % AWAY != AWAY - 1) & (phase < EPISODE - 1)
-        return _Turn(np.minimum(phase, turn), active, phase == EPISODE - 2)
+        position = EPISODE_TURNS - 1 - back % EPISODE_TURNS
+        is_present = back % ABSENT_EVERY != ABSENT_EVERY - 1
+        active = is_present & (position < EPISODE_TURNS - 1)
+        return _SyntheticTurn(
+            np.minimum(position, turn), active, position == EPISODE_TURNS - 2
+        )
 
 
-def _digests(lives: Sequence[_Life], seed: int) -> list[str]:
-    """Return for each agent a digest of what it learned and did in this company."""
-    agents = [life.agent for life in lives]
+def _digests(experiences: Sequence[_SyntheticExperience], seed: int) -> list[str]:
+    """Return a digest per agent of what it learns and does, with all of them stacked."""
+    agents = [experience.agent for experience in experiences]
     learner = agents[0].learner(agents, seed)
     learner.load([learner.initial(agent) for agent in agents])
-    learner.learn([life.reader for life in lives], 1, lives[0].first)
+    readers = [experience.reader for experience in experiences]
+    learner.learn(readers, 1, experiences[0].first)
     states = learner.save()
-    acted = _acted(lives, [state["weights"] for state in states], seed)
+    outputs = _act(agents, readers, [state["weights"] for state in states], seed)
     return [
         hashlib.sha256(
-            b"".join(array.tobytes() for array in (*state.values(), *did))
+            b"".join(array.tobytes() for array in (*state.values(), *output))
         ).hexdigest()
-        for state, did in zip(states, acted, strict=True)
+        for state, output in zip(states, outputs, strict=True)
     ]
 
 
-def _acted(
-    lives: Sequence[_Life], weights: Sequence[Array], seed: int
+def _act(
+    agents: Sequence[Agent],
+    readers: Sequence[ReplayReader],
+    weights: Sequence[Array],
+    seed: int,
 ) -> Iterator[list[Array]]:
-    """Give all that each agent's choice has, in the last turn of its life."""
-    agents, readers = [life.agent for life in lives], [life.reader for life in lives]
+    """Yield all arrays of each agent's policy output, in the last turn."""
     policy = agents[0].policy(agents, seed)
     policy.begin_round(weights, 1)
     worlds = np.arange(readers[0].worlds)
     turns = np.full(len(worlds), readers[0].boundary - 1)
 
     def column(name: str) -> list[Array]:
-        there = [reader for reader in readers if name in reader.rows.columns]
-        return [reader.at(name, turns, worlds) for reader in there]
+        with_column = [reader for reader in readers if name in reader.rows.columns]
+        return [reader.at(name, turns, worlds) for reader in with_column]
 
-    stream, explored = Stream(seed, Purpose.ACTOR), agents[0].learner.exploration
-    moment = PolicyInput(
+    stream, exploration = Stream(seed, Purpose.ACTOR), agents[0].learner.exploration
+    policy_input = PolicyInput(
         [reader.observations(turns, worlds) for reader in readers],
         column("legal") or [None] * len(agents),
         np.stack([stream.uniform((worlds, agent.number), 0, 2) for agent in agents]),
-        np.array([explored(agent.settings, 0) / 2 for agent in agents]),
+        np.array([exploration(agent.settings, 0) / 2 for agent in agents]),
         column("hidden"),
     )
-    choice = policy.act(moment)
-    columns = [array for array in vars(choice).values() if array is not None]
+    output = policy.act(policy_input)
+    arrays = [array for array in vars(output).values() if array is not None]
     for i in range(len(agents)):
-        yield [array[i] for array in columns]
+        yield [array[i] for array in arrays]

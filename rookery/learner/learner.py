@@ -1,9 +1,9 @@
-"""The learner: stage 4 of the data path, what trains some agents of a company.
+"""The learner worker: stage 4 of the data path, trains some of a run's agents.
 
-For each round it takes in the rows up to a boundary, lets every group make its updates, and
-publishes the new state of every agent. It knows rows and states, and no game. One that
-starts anew redoes the round from the newest version: the same rows, the same numbers, the
-same bits.
+For each round it reads the rows up to a boundary, lets every group make its updates, and
+publishes each agent's new state. It knows rows and states, but no game. A worker that is
+restarted repeats the round from the newest version: same rows, same random numbers, same
+bits.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rookery.algorithms.agents import capacity_of
-from rookery.algorithms.base import Agent, Learner, Metrics, State
+from rookery.algorithms.agents import capacity_of, learning_ids
+from rookery.algorithms.base import Agent, Learner
 from rookery.algorithms.torch_setup import standard_state
 from rookery.protocol.arena import COMMIT, Arena, first_row
+from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule
 from rookery.replay.buffer import ReplayReader
 from rookery.replay.rewards import shaped
@@ -25,24 +26,40 @@ from rookery.shm.heartbeat import Heartbeat
 
 
 class LearnerWorker:
-    """Trains groups of agents, one round at a time."""
+    """Trains the agents that a process hosts, one round at a time."""
 
     def __init__(
         self,
-        groups: Sequence[Sequence[Agent]],
+        process_spec: ProcessSpec,
+        agents: Sequence[Agent],
         arena: Arena,
-        schedule: RoundSchedule,
-        seed: int,
-        turns_per_round: int,
         heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._schedule, self._heartbeat = schedule, heartbeat or Heartbeat()
-        self._groups = [_Group(agents, arena, seed, turns_per_round) for agents in groups]
-        for group in self._groups:
-            group.learner.beat = group.beat = self._heartbeat.beat
+        """Build a learner for each group, or the part of it, that is hosted here.
+
+        Args:
+            process_spec: says which agents are hosted, and which form a group.
+            agents: all agents of the run.
+            arena: the run's shared memory.
+            heartbeat: gets a beat with every update.
+        """
+        config, heartbeat = process_spec.config, heartbeat or Heartbeat()
+        self.schedule = RoundSchedule(
+            config, arena.counters, learning_ids(agents), heartbeat
+        )
+        self._heartbeat = heartbeat
+        hosted = [
+            [agents[i] for i in group if i in process_spec.hosted and agents[i].learns]
+            for group in process_spec.groups
+        ]
+        self._groups = [
+            _Group(group, arena, config.seed, config.turns_per_round, heartbeat.beat)
+            for group in hosted
+            if group
+        ]
 
     def begin(self) -> int:
-        """Take every agent's newest state; return the round that all have finished."""
+        """Load every agent's newest state; return the last round all have finished."""
         return min((group.begin() for group in self._groups), default=0)
 
     def learn_round(self, number: int) -> None:
@@ -50,7 +67,7 @@ class LearnerWorker:
         for group in self._groups:
             if group.version < number:
                 self._heartbeat.beat()
-                boundary = self._schedule.await_learning(number, group.on_policy)
+                boundary = self.schedule.await_learning(number, group.learner.on_policy)
                 with self._heartbeat.spending("work"):
                     group.learn(number, boundary)
 
@@ -60,13 +77,16 @@ class _Group:
 
     @standard_state()
     def __init__(
-        self, agents: Sequence[Agent], arena: Arena, seed: int, turns: int
+        self,
+        agents: Sequence[Agent],
+        arena: Arena,
+        seed: int,
+        turns: int,
+        beat: Callable[[], None],
     ) -> None:
-        self._agents, self._turns = agents, turns
-        self._counters = arena.counters
-        self.beat: Callable[[], None] = lambda: None
+        self._turns, self._counters, self._beat = turns, arena.counters, beat
         self.learner: Learner = agents[0].learner(agents, seed)
-        self.on_policy = self.learner.on_policy
+        self.learner.beat = beat
         self._readers = [
             reader_of(
                 agent,
@@ -86,41 +106,40 @@ class _Group:
 
     @standard_state()
     def begin(self) -> int:
-        """Load the newest version that all agents have; whoever was further goes again.
+        """Load the newest version that all agents have, and return it.
 
-        In async an agent may have been further by more than the one version that is kept:
-        it goes on from that, and learns once more from rounds that it has learned from.
+        An agent that had published a later version repeats the rounds in between. In
+        async it may have been ahead by more than the one earlier version that is kept:
+        then it continues from that one, and learns from some rounds a second time.
         """
         version = self.version
-        kept = [max(version, states.version - 1) for states in self._states]
-        both = zip(self._states, kept, strict=True)
-        self.learner.load([states.read(number) for states, number in both])
+        self.learner.load(
+            [states.read(max(version, states.version - 1)) for states in self._states]
+        )
         return version
 
     @standard_state()
     def learn(self, number: int, boundary: int) -> None:
-        """Learn a round and publish it; stopped on the way, it has published nothing."""
+        """Learn a round from the rows up to turn `boundary`, and publish it.
+
+        If the process ends before publishing, nothing has changed.
+        """
         started = time.perf_counter()
         first = self._readers[0].boundary or max(0, boundary - self._turns)
         for reader in self._readers:
-            reader.advance(boundary, self.beat)
-        found = self.learner.learn(self._readers, number, first)
+            reader.advance(boundary, self._beat)
+        metrics = self.learner.learn(self._readers, number, first)
         self._check_untouched()
-        seconds = (time.perf_counter() - started) / len(self._agents)
+        seconds = (time.perf_counter() - started) / len(self._states)
         for i, state in enumerate(self.learner.save()):
             if self._states[i].version < number:
-                self._publish(i, number, state, found[i], seconds)
-
-    def _publish(
-        self, i: int, number: int, state: State, metrics: Metrics, seconds: float
-    ) -> None:
-        figures = {name: float(value) for name, value in metrics.items()}
-        self._reports[i].write(number, {"metrics": figures, "seconds": seconds})
-        self._states[i].publish(number, state)
+                values = {name: float(value) for name, value in metrics[i].items()}
+                self._reports[i].write(number, {"metrics": values, "seconds": seconds})
+                self._states[i].publish(number, state)
 
     def _check_untouched(self) -> None:
-        """See that no row was overtaken while it was learned from, before publishing."""
-        fence()  # everything is read before the word is
+        """Verify, before publishing, that no row was overwritten while it was read."""
+        fence()  # all rows are read before the counter is
         commit = self._counters.load(COMMIT)
         for reader in self._readers:
             reader.check_untouched(commit)
@@ -129,15 +148,14 @@ class _Group:
 def reader_of(
     agent: Agent, rows: Rows, turns_per_round: int, first: int = 0
 ) -> ReplayReader:
-    """Return the reader of an agent's rows, as its settings say."""
+    """Return a reader of an agent's rows, configured by the agent's settings."""
     settings = agent.settings
-    learner = agent.learner
     return ReplayReader(
         agent.id,
         rows,
         capacity=capacity_of(agent, turns_per_round, rows.columns["age"].shape[1]),
         frames=settings.frames,
-        n_step=learner.n_step(settings),
+        n_step=agent.learner.n_step(settings),
         discount=settings.discount,
         discount_per=settings.discount_per,
         first=first,

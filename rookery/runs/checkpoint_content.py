@@ -100,7 +100,7 @@ def restore(
             training.arena.states(agent.id).publish(version, state)
     training.arena.snapshots().publish(boundary, files[ACTOR_FILE])
     training.arena.counters.store(COMMIT, turn)
-    training.go_on_from(boundary, int(manifest["matches"]))
+    training.resume_from(boundary, int(manifest["matches"]))
 
 
 def fitting(training: Training) -> Check:
@@ -165,7 +165,7 @@ def go_on_from_memory(training: Training, recorded: int) -> None:
     """
     # The last ones may not have been written down; main knows those that were.
     kept = training.arena.match_reports().count - 1  # one may be half written
-    training.go_on_from(recorded, max(0, training.arena.counters.load(MATCHES) - kept))
+    training.resume_from(recorded, max(0, training.arena.counters.load(MATCHES) - kept))
 
 
 def lacks_replays(training: Training, files: Mapping[str, Any]) -> bool:

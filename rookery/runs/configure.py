@@ -12,7 +12,7 @@ from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
-from rookery.evaluation.play import agents_of, lineup
+from rookery.evaluation.play import agents_of, assign_seats
 from rookery.games.registry import Entry, entries_by_name, find
 
 
@@ -75,7 +75,7 @@ def seat(
     ids = [spec.id for spec in agents]
     config.check_agents(ids)
     if players is not None:
-        named = lineup(agents, players.split(","))
+        named = assign_seats(agents, players.split(","))
         if len(named) != len(ids):
             raise ConfigError(
                 f"--players names {len(named)} players for {len(ids)} agents: name one "

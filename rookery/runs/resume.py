@@ -27,7 +27,7 @@ from rookery.runs.seal import (
 )
 from rookery.runs.start_from import sum_of
 from rookery.storage.checkpoints import checkpoints_in
-from rookery.training.training import MEMORY, Origin
+from rookery.training.training import MEMORY, InitialState
 
 
 def has_begun(folder: Path, log: RunLog) -> bool:
@@ -48,7 +48,7 @@ def has_begun(folder: Path, log: RunLog) -> bool:
 
 
 def seal_new(
-    folder: Path, config: Config, agents: Sequence[str], origins: Mapping[str, Origin]
+    folder: Path, config: Config, agents: Sequence[str], origins: Mapping[str, InitialState]
 ) -> Seal:
     """Seal a run that starts at round 0, and return its seal.
 

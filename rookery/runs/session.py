@@ -52,7 +52,7 @@ from rookery.storage.checkpoints import (
     read_manifest,
 )
 from rookery.storage.files import Attempts
-from rookery.training.training import MEMORY, NEW_MEMORY, Origin, Round, Training
+from rookery.training.training import MEMORY, NEW_MEMORY, InitialState, Round, Training
 
 ALARMS = ("stalled", LEFT_OUT)
 """Events that a person should hear of at once."""
@@ -105,7 +105,7 @@ class Session:
         agents = agents_of(entry, config)
         ids = [spec.id for spec in agents]
         goes_on = resume and has_begun(folder, self.log)
-        origins: dict[str, Origin] = {}
+        origins: dict[str, InitialState] = {}
         if goes_on:
             seal = sealed(folder, config, ids)
         else:
@@ -114,7 +114,7 @@ class Session:
         if not resume:  # from here on it can be resumed
             write_config(config, folder / CONFIG)
         in_files = (folder / MEMORY).exists()
-        self.training = Training(entry, config, origins, stop, folder, self._tell)
+        self.training = Training.build(entry, config, origins, stop, folder, self._tell)
         self._keeper = Checkpointer(folder, self.training, self.log, self._attempt)
         self._keeper.seal = seal["sum"] if seal else ""
         try:
@@ -141,8 +141,8 @@ class Session:
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
             self._go_on_with(0, doubts(seal, self.config, None))
-        self.training.publish_first()
-        self.training.go_on_from(0, 0)
+        self.training.publish_initial_states()
+        self.training.resume_from(0, 0)
 
     def _go_on_from_memory(self, seal: Seal | None) -> None:
         """Go on from what lies in files; a full disk may have cost lines, but no round."""

@@ -17,12 +17,12 @@ from rookery.runs.run import Run
 from rookery.specs import AgentSpec, Array
 from rookery.storage.access import is_file
 from rookery.storage.checkpoints import digest
-from rookery.training.training import Origin
+from rookery.training.training import InitialState
 
 WITH_ROUND = re.compile(r"(?P<agent>.*)@(?P<round>\d{1,9})", re.DOTALL)
 
 
-def origins_of(config: Config, agents: tuple[AgentSpec, ...]) -> dict[str, Origin]:
+def origins_of(config: Config, agents: tuple[AgentSpec, ...]) -> dict[str, InitialState]:
     """Return where agents start from, by id, for those whose settings say so."""
     found = {}
     for spec in agents:
@@ -32,14 +32,14 @@ def origins_of(config: Config, agents: tuple[AgentSpec, ...]) -> dict[str, Origi
     return found
 
 
-def sum_of(origin: Origin) -> str:
+def sum_of(origin: InitialState) -> str:
     """Return the SHA-256 of everything that an agent starts with."""
     arrays = {f"weights/{name}": array for name, array in origin.weights.items()}
     arrays |= {f"state/{name}": array for name, array in (origin.state or {}).items()}
     return digest(arrays | ({} if origin.rows is None else {"rows": origin.rows}), "")
 
 
-def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
+def _read(origin: str, spec: AgentSpec, config: Config) -> InitialState:
     if is_file(Path(origin)):
         return _from_file(Path(origin), spec, config)
     # Code that the user has named for this run is trusted in the other, too.
@@ -53,7 +53,7 @@ def _read(origin: str, spec: AgentSpec, config: Config) -> Origin:
     trained = run.players(number)[agent]
     if shape_of(trained.spec) != shape_of(spec):
         raise _misfit(spec, origin, shape_of(trained.spec))
-    return Origin(trained.named)
+    return InitialState(trained.named)
 
 
 def _parse(origin: str, agent: str) -> tuple[Path, str]:
@@ -90,13 +90,13 @@ def _no_origin(origin: str, agent: str) -> ConfigError:
     )
 
 
-def _from_file(path: Path, spec: AgentSpec, config: Config) -> Origin:
+def _from_file(path: Path, spec: AgentSpec, config: Config) -> InitialState:
     found = read_agent(path)
     if found.shape != shape_of(spec):
         raise _misfit(spec, str(path), found.shape)
     # Moments and counts of another algorithm mean nothing here.
     whole = found.is_whole and found.algorithm == config.agent(spec.id).algorithm
-    return Origin(
+    return InitialState(
         found.weights, found.arrays if whole else None, _rows_of(found, path, spec, config)
     )
 

@@ -1,1 +1,1 @@
-"""Puts a run together, in one process or in several."""
+"""Builds a run from its parts, and trains it in one process or in several."""

@@ -1,18 +1,18 @@
-"""Training: builds every part and connects them, one line per edge.
+"""Training: builds a run's parts and connects them.
 
     game ──▶ actor ──rows──▶ replay ──▶ learner ──states──▶ actor
 
-Everything that passes between them lies in the arena. So it makes no difference to the
-result whether they run in this process, one after the other, or side by side in several:
-`sync` learns round k from all experience up to boundary k, `pipelined` from that up to
-boundary k - 1, and round k is played with exactly version k - 1.
+Everything that passes between them is in shared memory, so the result does not depend on
+whether they run in this process, one after the other, or in parallel in several: `sync`
+learns round k from all experience up to boundary k, `pipelined` from that up to boundary
+k - 1, and round k is played with exactly version k - 1.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.actor.actor import Played
+from rookery.actor.actor import PlayedRound
+from rookery.actor.parts import RunParts
 from rookery.actor.weights import PublishedWeights
 from rookery.algorithms.agents import (
     build_agents,
@@ -29,14 +30,14 @@ from rookery.algorithms.agents import (
     learning_ids,
     weight_shapes,
 )
-from rookery.algorithms.base import Agent, Metrics
+from rookery.algorithms.base import Agent, Learner, Metrics
 from rookery.algorithms.torch_setup import standard_state, use_one_thread
 from rookery.config.run import Config
 from rookery.errors import ConfigError, RookeryError
 from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry
 from rookery.learner.exactness import split_groups
-from rookery.protocol.arena import MATCHES, first_row
+from rookery.protocol.arena import MATCHES, Arena, first_row
 from rookery.protocol.process_spec import ProcessSpec, file_sums
 from rookery.protocol.schedule import RoundSchedule, rounds_ahead
 from rookery.shm.block import available
@@ -45,32 +46,31 @@ from rookery.stop import StopFlag
 from rookery.storage.arrays import shapes_of
 from rookery.supervisor.supervisor import Tell
 from rookery.training.autoscale import Autoscaler
-from rookery.training.executors import Executor, Parts
-from rookery.training.memory_needs import check_run
-from rookery.training.memory_plan import plan_memory
+from rookery.training.executors import ExecutorSwitch
+from rookery.training.memory_plan import check_run, plan_memory
 from rookery.training.warnings import advise
 
 MEMORY = "memory"
-"""The folder of a run in which its memory lies with storage=disk."""
+"""The folder within a run that holds its memory with storage=disk."""
 NEW_MEMORY = ".memory-new"
-"""Its name as long as it holds nothing that could be gone on from."""
+"""The name of that folder until it holds something that a run can be resumed from."""
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What an agent starts with that was trained elsewhere."""
+class InitialState:
+    """What an agent starts with that was trained in another run."""
 
     weights: Mapping[str, Array]
     """By name, without padding."""
     state: Mapping[str, Array] | None = None
-    """With moments and counts, to go on learning as if nothing had happened."""
+    """The whole training state, to continue learning where the other run ended."""
     rows: Array | None = None
-    """Whole slots of its replay as bytes, (turns, bytes), if it brings that along."""
+    """The agent's replay, if it comes along: whole slots as bytes, (turns, bytes)."""
 
 
 @dataclass
-class Learned:
-    """What a round of learning brought."""
+class LearnedRound:
+    """The learners' reports of one round."""
 
     metrics: dict[str, Metrics] = field(default_factory=dict)
     """Agent id to metric name to value."""
@@ -79,127 +79,154 @@ class Learned:
 
 @dataclass
 class Round:
-    """What one round brought."""
+    """Everything reported about one round."""
 
     number: int
-    played: Played
-    learned: Learned
+    played: PlayedRound
+    learned: LearnedRound
     seconds: float
     matches: list[dict[str, Any]]
-    """Evaluations and recordings that were finished meanwhile."""
+    """Reports of evaluations, recordings and probes that finished in the meantime."""
 
 
 class Training:
-    """A run: who learns from what, where it lies, and who computes it."""
+    """A run in memory: its agents, its shared memory, and what executes it.
+
+    `build` makes one. `rounds` then trains, round by round.
+    """
 
     def __init__(
         self,
+        parts: RunParts,
+        learners: Mapping[str, Learner],
+        executor: ExecutorSwitch,
+        initial_states: Mapping[str, InitialState] | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """Connect parts that `build` has built.
+
+        Args:
+            parts: of the run; the arena is allocated.
+            learners: one per agent that is not scripted, by id; they convert states.
+            executor: plays and learns the rounds.
+            initial_states: of agents that do not start from scratch, by id.
+            warnings: lines to show before training starts.
+        """
+        self.parts, self.executor = parts, executor
+        self.process_spec, self.agents = parts.process_spec, parts.agents
+        self.config = parts.process_spec.config
+        self.arena, self.schedule = parts.arena, parts.schedule
+        self._learners, self._initial_states = learners, initial_states or {}
+        self.warnings = list(warnings)
+        self.matches = 0
+        """The number of match reports that main has read."""
+        self.boundary: int | None = None
+        """The boundary to continue from; None for a new run."""
+
+    @classmethod
+    def build(
+        cls,
         entry: Entry,
         config: Config,
-        origins: Mapping[str, Origin] | None = None,
+        initial_states: Mapping[str, InitialState] | None = None,
         stop: StopFlag | None = None,
         folder: Path | None = None,
-        tell: Tell = lambda *about, **more: None,
+        tell: Tell = lambda *event, **details: None,
         timed: bool = False,
-    ) -> None:
+    ) -> Training:
+        """Check a run, compare stacked agents with separate ones, and allocate memory.
+
+        Args:
+            entry: the game.
+            config: of the run.
+            initial_states: of agents that do not start from scratch, by id.
+            stop: asks the run to stop.
+            folder: of the run; needed for recordings and with storage=disk.
+            tell: called with every event.
+            timed: whether to measure the cost of the protocol.
+        """
         use_one_thread()
-        self._origins = origins or {}
-        """What agents start with, by id, where it is not their own."""
-        self.config = config
         game = entry.build_guarded(config.game.settings, config.worlds, config.seed)
-        self.agents = build_agents(config, game.agents)
-        check_agents(self.agents, config.worlds)
-        probe_of(config)  # a mistake in naming it is told before anything starts
-        self.arena = plan_memory(entry, config, game, self.agents)
-        together = groups_of(self.agents)
-        lacking = check_run(self.arena, config, together, available())
-        self.warnings = [lacking] if lacking else []
-        can_change = config.workers == "auto" and not lacking and game.can_snapshot
+        agents = build_agents(config, game.agents)
+        check_agents(agents, config.worlds)
+        probe_of(config)  # a mistake in its name is reported before anything starts
+        arena = plan_memory(entry, config, game, agents)
+        groups = groups_of(agents)
+        shortage = check_run(arena, config, groups, available())
         with standard_state():
-            self._learners = {
+            learners = {
                 agent.id: agent.learner([agent], config.seed)
-                for agent in self.agents
+                for agent in agents
                 if not agent.is_scripted
             }
-            exact, lines = split_groups(
-                together, config.seed, config.worlds, config.turns_per_round
+            exact_groups, inexact = split_groups(
+                groups, config.seed, config.worlds, config.turns_per_round
             )
-        self.warnings += [*lines, *advise(config, self.agents)]
-        groups = [[agent.number for agent in group] for group in exact]
-        self.process_spec = ProcessSpec(
+        warnings = [*filter(None, [shortage]), *inexact, *advise(config, agents)]
+        process_spec = ProcessSpec(
             config,
             game.agents,
-            groups,
+            [[agent.number for agent in group] for group in exact_groups],
             str(folder or ""),
             timed=timed,
             sums=file_sums(config),
         )
+        can_switch = config.workers == "auto" and not shortage and game.can_snapshot
         game.close()
-        self._get_memory(folder if config.storage == "disk" else None)
-        learning = learning_ids(self.agents)
-        self.schedule = RoundSchedule(config, self.arena.counters, learning)
-        self.parts = Parts(
-            entry,
-            self.process_spec,
-            self.agents,
-            self.arena,
-            self.schedule,
-            stop or StopFlag(),
-            tell,
+        _allocate(arena, folder if config.storage == "disk" else None)
+        schedule = RoundSchedule(config, arena.counters, learning_ids(agents))
+        parts = RunParts(
+            entry, process_spec, agents, arena, schedule, stop or StopFlag(), tell
         )
-        autoscaler = Autoscaler(config, self.agents) if can_change else None
-        self.executor = Executor(self.parts, autoscaler)
-        self.matches = 0
-        """Evaluations and recordings that main has been told of."""
-        self.boundary: int | None = None
-        """Where it goes on from; None if it starts anew."""
+        autoscaler = Autoscaler(config, agents) if can_switch else None
+        executor = ExecutorSwitch(parts, autoscaler)
+        return cls(parts, learners, executor, initial_states, warnings)
 
-    def _get_memory(self, folder: Path | None) -> None:
-        """Get new memory, or what an earlier process has left in a run's folder."""
-        if folder is not None and (folder / MEMORY).exists():
-            self.arena.reopen(folder / MEMORY)
-        elif folder is not None:
-            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
-            self.arena.allocate(folder / NEW_MEMORY)
-        else:
-            self.arena.allocate()
+    def resume_from(self, boundary: int, matches: int) -> None:
+        """Continue from a boundary whose states, rows and snapshot are in memory.
 
-    def go_on_from(self, boundary: int, matches: int) -> None:
-        """Go on from a boundary whose states, rows and snapshot are in memory."""
+        Args:
+            boundary: which one.
+            matches: how many match reports have been read up to there.
+        """
         self.boundary, self.matches = boundary, matches
         if self.arena.counters.load(MATCHES) < matches:
             self.arena.counters.store(MATCHES, matches)
 
     def rounds(self) -> Iterator[Round]:
-        """Play and learn, round by round; a round that is yielded is complete."""
+        """Play and learn all remaining rounds; yield each one when it is complete."""
         if self.boundary is None:
-            self.publish_first()
+            self.publish_initial_states()
         workers = self.config.workers
-        left = range((self.boundary or 0) + 1, self.config.rounds + 1)
-        # Nobody is started for the matches of the last boundary alone.
-        self.executor.start(0 if workers == "auto" or not left else workers)
-        for number in left:
+        remaining = range((self.boundary or 0) + 1, self.config.rounds + 1)
+        # No process is started for the evaluations of the last boundary alone.
+        self.executor.start(0 if workers == "auto" or not remaining else workers)
+        for number in remaining:
             started = time.perf_counter()
             self.schedule.open(number - 1)
             try:
                 self.executor.advance(number)
             except BaseException:
-                with suppress(RookeryError):  # a game that cannot be closed either
-                    self.executor.close()  # nobody writes any more
+                with suppress(RookeryError):  # closing the game may fail, too
+                    self.executor.close()  # from here on no process writes
                 if self.schedule.is_complete(number):
                     yield self._round(number, started)
                 raise
-            one = self._round(number, started)
-            yield one
-            updated = any(m.get("updates", 0) > 0 for m in one.learned.metrics.values())
-            learned = one.learned.seconds if updated else 0.0
-            self.executor.reconsider(one.played.seconds, learned, one.seconds)
+            completed = self._round(number, started)
+            yield completed
+            learned = completed.learned
+            updated = any(m.get("updates", 0) > 0 for m in learned.metrics.values())
+            self.executor.reconsider(
+                completed.played.seconds,
+                learned.seconds if updated else 0.0,
+                completed.seconds,
+            )
         self.executor.finish()
 
     def _round(self, number: int, started: float) -> Round:
-        """Return what everybody reported of a round."""
-        played = Played.from_json(self.arena.actor_reports().read(number))
-        learned = Learned()
+        """Collect all reports of a round."""
+        played = PlayedRound.from_json(self.arena.actor_reports().read(number))
+        learned = LearnedRound()
         for agent in self.agents:
             if agent.learns:
                 report = self.arena.reports(agent.id).read(number)
@@ -209,56 +236,60 @@ class Training:
         return Round(number, played, learned, seconds, self.new_matches())
 
     def new_matches(self) -> list[dict[str, Any]]:
-        """Return what the actor reported of matches since the last time."""
+        """Return the match reports written since the last call."""
         newest, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
-        new = range(self.matches + 1, newest + 1)
+        numbers = range(self.matches + 1, newest + 1)
         self.matches = newest
-        return [reports.read(number) for number in new if reports.has(number)]
+        return [reports.read(number) for number in numbers if reports.has(number)]
 
     @standard_state()
-    def publish_first(self) -> None:
-        """Publish version 0 of every state: the agent's own, or one trained elsewhere."""
+    def publish_initial_states(self) -> None:
+        """Publish version 0 of every agent's state, and the replay it starts with."""
         for agent in self.agents:
             if not agent.is_scripted:
-                state = self.first_state(agent)
-                origin = self._origins.get(agent.id)
-                if origin is not None and origin.rows is not None:
-                    self._bring_rows(agent, state, origin.rows)
+                state = self.initial_state(agent)
+                initial = self._initial_states.get(agent.id)
+                if initial is not None and initial.rows is not None:
+                    self._prepend_rows(agent, state, initial.rows)
                 self.arena.states(agent.id).publish(0, state)
 
-    def _bring_rows(self, agent: Agent, state: dict[str, Array], data: Array) -> None:
-        """Give an agent the experience that it has from another run."""
+    def _prepend_rows(self, agent: Agent, state: dict[str, Array], data: Array) -> None:
+        """Put rows of another run before the agent's first turn."""
         rows, config = self.arena.rows(agent.id), self.config
         most = rows.slots - rounds_ahead(config) * config.turns_per_round - 1
         first = rows.prepend(data[-most:])
         self.arena.counters.store(first_row(agent.id), first)
-        if "priorities" in state:  # all alike; what cannot be drawn is dropped at once
-            places = np.zeros((rows.slots, config.worlds))
-            places[np.arange(first, 0) % rows.slots] = 1.0
-            state["priorities"] = places.ravel()
+        if "priorities" in state:  # all equal; rows that cannot be drawn are dropped later
+            priorities = np.zeros((rows.slots, config.worlds))
+            priorities[np.arange(first, 0) % rows.slots] = 1.0
+            state["priorities"] = priorities.ravel()
 
-    def first_state(self, agent: Agent) -> dict[str, Array]:
-        """Return the state an agent starts with."""
+    def initial_state(self, agent: Agent) -> dict[str, Array]:
+        """Return the state an agent starts with.
+
+        Raises:
+            ConfigError: if it was trained with settings that do not fit.
+        """
         learner = self._learners[agent.id]
         state = learner.initial(agent)
-        origin = self._origins.get(agent.id)
-        if origin is None:
+        initial = self._initial_states.get(agent.id)
+        if initial is None:
             return state
-        if set(origin.weights) != set(weight_shapes(agent)):
+        if set(initial.weights) != set(weight_shapes(agent)):
             raise ConfigError(
-                f"agent '{agent.id}' cannot start from there: that network has other "
-                "layers than this one; use the same network settings."
+                f"agent '{agent.id}' cannot start from these weights: their network has "
+                "other layers than this one; use the same network settings."
             )
-        if origin.state is not None:
-            first = learner.named(state)
-            given = first | dict(origin.state)
-            if shapes_of(given) != shapes_of(first):
+        if initial.state is not None:
+            own = learner.named(state)
+            loaded = own | dict(initial.state)
+            if shapes_of(loaded) != shapes_of(own):
                 raise ConfigError(
-                    f"agent '{agent.id}' cannot start from there: what it learned is of "
+                    f"agent '{agent.id}' cannot start from this state: its arrays are of "
                     "another shape; use the same settings, or export with --weights-only."
                 )
-            return state | learner.unnamed(given)
-        weights = type(learner).flat_weights(agent, origin.weights)
+            return state | learner.unnamed(loaded)
+        weights = type(learner).flat_weights(agent, initial.weights)
         state |= {"weights": weights}
         return state | ({"target": weights} if "target" in state else {})
 
@@ -277,7 +308,7 @@ class Training:
         states = self.arena.states(agent.id)
         if self._is_exact:
             arrays = states.read(version if agent.learns else 0)
-        else:  # there is no common boundary, but everybody is whole
+        else:  # agents are at different rounds, but each state is complete
             _, arrays = states.newest(states.names)
         return self.named(agent, arrays)
 
@@ -286,13 +317,13 @@ class Training:
         return self._learners[agent.id].named(arrays)
 
     def unnamed_state(self, agent: Agent, named: Mapping[str, Array]) -> dict[str, Array]:
-        """Return a state as it lies in memory from what `named_state` gave."""
+        """Return a state as it is stored in memory; the inverse of `named`."""
         return self._learners[agent.id].unnamed(named)
 
     def snapshot(self, recorded: int) -> tuple[int, dict[str, Array]]:
-        """Return the boundary that a checkpoint is of, and the actor's snapshot there.
+        """Return the boundary of a checkpoint, and the actor's snapshot there.
 
-        In async the actor may be ahead of what is recorded, and plays on meanwhile.
+        In async that is the newest: the actor may be ahead of the round recorded last.
         """
         snapshots = self.arena.snapshots()
         if self._is_exact:
@@ -304,6 +335,17 @@ class Training:
         return self.config.schedule != "async"
 
     def close(self) -> None:
-        """Let go of everything."""
+        """End all processes and free all memory."""
         self.executor.close()
         self.arena.close()
+
+
+def _allocate(arena: Arena, folder: Path | None) -> None:
+    """Allocate memory, or with a run's folder, reopen what an earlier process left."""
+    if folder is not None and (folder / MEMORY).exists():
+        arena.reopen(folder / MEMORY)
+    elif folder is not None:
+        shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
+        arena.allocate(folder / NEW_MEMORY)
+    else:
+        arena.allocate()

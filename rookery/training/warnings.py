@@ -1,4 +1,4 @@
-"""Settings that are legal but unwise: a warning each, with the reason."""
+"""Warnings about settings that are legal but probably not what the user wants."""
 
 from __future__ import annotations
 
@@ -10,47 +10,43 @@ from rookery.training.autoscale import cores
 
 
 def advise(config: Config, agents: Sequence[Agent]) -> list[str]:
-    """Return everything a person should look at before training, one line each."""
-    found: list[str] = []
-    for agent in agents:
-        if agent.learns:
-            for line in _of_agent(config, agent):
-                found.append(f"agent '{agent.id}': {line}")
-    general = list(_processes(config, sum(agent.learns for agent in agents)))
-    return [*general, *dict.fromkeys(_merged(found, agents))]
+    """Return all warnings about a run's settings, one line each."""
+    learning = [agent for agent in agents if agent.learns]
+    per_agent = [
+        (agent.id, line) for agent in learning for line in _of_agent(config, agent)
+    ]
+    lines = [line for _, line in per_agent]
+    # A warning that concerns all learning agents is given once.
+    merged = [
+        line if lines.count(line) == len(learning) else f"agent '{agent}': {line}"
+        for agent, line in per_agent
+    ]
+    return [*_processes(config, len(learning)), *dict.fromkeys(merged)]
 
 
 def _processes(config: Config, learning: int) -> Iterator[str]:
     if config.schedule == "async":
         yield (
-            "schedule is async: what comes out depends on timing, and cannot be repeated "
-            "bit for bit."
+            "schedule is async: results depend on timing, and cannot be reproduced bit for "
+            "bit."
         )
     if config.workers == "auto":
         return
     if config.workers > max(learning, 1):
         yield (
-            f"workers is {config.workers}, but only {learning} agents learn: the others "
-            "would have nothing to do, and are not started."
+            f"workers is {config.workers}, but only {learning} agents learn: the other "
+            "workers would have nothing to do, and are not started."
         )
     if min(config.workers, learning) > cores():
         yield (
-            f"workers is {config.workers}, but there are {cores()} cores: more processes "
-            "than cores take turns, which is no faster."
+            f"workers is {config.workers}, but there are {cores()} cores: more workers "
+            "than cores share the cores, and are no faster."
         )
-
-
-def _merged(lines: Sequence[str], agents: Sequence[Agent]) -> Iterator[str]:
-    """Say once what holds for every learning agent."""
-    learning = [agent.id for agent in agents if agent.learns]
-    texts = [line.split(": ", 1)[1] for line in lines]
-    for line, text in zip(lines, texts, strict=True):
-        yield text if texts.count(text) == len(learning) else line
 
 
 def _of_agent(config: Config, agent: Agent) -> Iterator[str]:
     yield from _learning(agent)
-    if not agent.on_policy:  # the others have no replay to draw from
+    if not agent.on_policy:  # on-policy agents draw no batches from a replay
         yield from _updates(config, agent)
         yield from _replay(config, agent)
 
@@ -59,13 +55,13 @@ def _learning(agent: Agent) -> Iterator[str]:
     settings = agent.settings
     if settings.learning_rate > 0.01:
         yield (
-            f"learning_rate {settings.learning_rate:g} is high for Adam; above 0.01 values "
-            "usually diverge."
+            f"learning_rate {settings.learning_rate:g} is high for Adam; above 0.01, value "
+            "estimates usually diverge."
         )
     if agent.hidden and settings.frames > 1:
         yield (
-            f"frames is {settings.frames}, but a recurrent agent carries along what it "
-            "saw: frames=1 is enough, and quicker."
+            f"frames is {settings.frames}, but a recurrent agent remembers earlier "
+            "observations: frames=1 is enough, and faster."
         )
     if settings.discount == 1.0:
         yield "discount is 1: values of long episodes can grow without bound."
@@ -79,14 +75,14 @@ def _updates(config: Config, agent: Agent) -> Iterator[str]:
         yield "updates_per_round is 0: it will not learn."
     if settings.target.rate > 0.5 and settings.target.every < 10:
         yield (
-            f"the target follows by {settings.target.rate:g} every "
-            f"{settings.target.every} updates: it hardly differs from the network, and "
-            "learning may not settle."
+            f"target.rate is {settings.target.rate:g} and target.every is "
+            f"{settings.target.every}: the target network hardly differs from the online "
+            "network, and learning may be unstable."
         )
-    learned = settings.updates_per_round * settings.batch_size
-    times = learned / (config.turns_per_round * config.worlds)
+    drawn = settings.updates_per_round * settings.batch_size
+    times = drawn / (config.turns_per_round * config.worlds)
     if times > 32:
-        yield f"every step is learned from about {times:.0f} times: it may overfit."
+        yield f"every transition is drawn about {times:.0f} times: it may overfit."
 
 
 def _replay(config: Config, agent: Agent) -> Iterator[str]:
@@ -95,13 +91,13 @@ def _replay(config: Config, agent: Agent) -> Iterator[str]:
     steps = config.rounds * config.turns_per_round * config.worlds
     if epsilon.steps > steps and epsilon.end < epsilon.start:
         yield (
-            f"epsilon.steps is {epsilon.steps}, but the whole run has about "
-            f"{steps} steps: it never stops exploring."
+            f"epsilon.steps is {epsilon.steps}, but the whole run has about {steps} steps: "
+            "exploration does not get down to epsilon.end."
         )
     if epsilon.temperature and not epsilon.start + epsilon.end:
         yield (
-            f"epsilon.temperature is {epsilon.temperature:g}, but epsilon.start and "
-            "epsilon.end are 0, and it falls as epsilon does: nothing is ever tried."
+            f"epsilon.temperature is {epsilon.temperature:g}, but it is scaled by epsilon, "
+            "and epsilon.start and epsilon.end are 0: it never explores."
         )
     if max(replay.warmup, settings.batch_size) > steps:
         yield (
@@ -111,7 +107,7 @@ def _replay(config: Config, agent: Agent) -> Iterator[str]:
     per_round = config.turns_per_round * config.worlds
     if replay.capacity < max(replay.warmup, per_round):
         yield (
-            f"replay.capacity is {replay.capacity}, less than what is played before "
-            f"learning starts ({max(replay.warmup, per_round)}): the first experience is "
-            "lost unused."
+            f"replay.capacity is {replay.capacity}, less than the steps before learning "
+            f"starts ({max(replay.warmup, per_round)}): the first experience is "
+            "overwritten unused."
         )

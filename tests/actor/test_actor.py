@@ -1,4 +1,4 @@
-"""The actor: what it writes of every turn, when it commits, and that it repeats itself."""
+"""The actor: what it writes in every turn, when it commits, and how it resumes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ BEE = AgentSpec("bee", "insect", SPEC.parts, SPEC.actions, masked=True)
 class Meadow(Game):
     """An ant that always acts, a bee that acts every other turn and ends a turn earlier.
 
-    World w plays episodes of 3 + w turns. What an agent sees holds the sum of what both
-    have done, so whoever acts second in a turn sees what the first has done.
+    World w plays episodes of 3 + w turns. Observations hold the sum of both agents'
+    actions, so the second agent of a turn observes what the first one has done.
     """
 
     counts = ("visits",)
@@ -56,7 +56,7 @@ class Meadow(Game):
 
     @property
     def over(self):
-        """(worlds, agents): whose last turn lies behind it."""
+        """(worlds, agents): whether an agent's last turn is over."""
         return self.clock[:, None] >= np.stack([self.length, self.length - 1], axis=1)
 
     def begin_round(self, number):
@@ -82,9 +82,9 @@ class Meadow(Game):
         )
 
     def act(self, agents, actions):
-        for place, agent in enumerate(agents):
-            self.taken[self.turn, agent] = actions[:, place].copy()
-            self.done[:, agent] += actions[:, place] + 1
+        for index, agent in enumerate(agents):
+            self.taken[self.turn, agent] = actions[:, index].copy()
+            self.done[:, agent] += actions[:, index] + 1
 
     def end_turn(self):
         over = self.over
@@ -118,37 +118,36 @@ class Meadow(Game):
 
 
 class Scout(Policy):
-    """Acts by its draws and its weights, and keeps every moment."""
+    """Acts by its draws and its weights, and keeps all inputs."""
 
-    moments: list
-    weights_seen: list
+    inputs: list
+    rounds: list
 
     def begin_round(self, weights, number):
         self.weights = np.stack(weights)
-        self.weights_seen.append((number, self.weights.copy()))
+        self.rounds.append((number, self.weights.copy()))
 
-    def act(self, moment):
+    def act(self, policy_input):
         numbers = tuple(agent.number for agent in self.agents)
-        self.moments.append(SimpleNamespace(agents=numbers, **vars(moment)))
-        seen = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in moment.observations])
-        wanted = (moment.draws[..., 0] * 1000 + seen + self.weights.sum()).astype(
-            np.int64
-        ) % 3
-        legal = np.stack(moment.legal)
-        allowed = np.take_along_axis(legal, wanted[..., None], axis=2)[..., 0]
+        self.inputs.append(SimpleNamespace(agents=numbers, **vars(policy_input)))
+        spots = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in policy_input.seen])
+        scores = policy_input.draws[..., 0] * 1000 + spots + self.weights.sum()
+        actions = scores.astype(np.int64) % 3
+        legal = np.stack(policy_input.legal)
+        is_legal = np.take_along_axis(legal, actions[..., None], axis=2)[..., 0]
         return PolicyOutput(
-            np.where(allowed, wanted, 0),
-            moment.draws[..., 1].astype(np.float32),
-            np.ones(wanted.shape),
-            np.zeros(wanted.shape),
+            np.where(is_legal, actions, 0),
+            policy_input.draws[..., 1].astype(np.float32),
+            np.ones(actions.shape),
+            np.zeros(actions.shape),
         )
 
 
 class Counting(Player):
     """Remembers how many turns it has played in an episode, and acts by it."""
 
-    def __init__(self, *about):
-        super().__init__(*about)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
         self.memory["turns"] = np.zeros(self.worlds, np.int64)
         self.kept = []
 
@@ -158,17 +157,17 @@ class Counting(Player):
         return np.where(observation.active, 2 * (self.memory["turns"] % 4 > 1), 0)
 
 
-class ActorProcess:
-    """An actor with everything around it, and no learner."""
+class Harness:
+    """An actor with everything it needs, and no learner."""
 
-    def __init__(self, scripted=(), frames=2, slots=40, game=None, **about):
-        self.game = game or Meadow(**about)
+    def __init__(self, scripted=(), frames=2, slots=40, game=None, **options):
+        self.game = game or Meadow(**options)
         guarded = GuardedGame(self.game, "meadow")
-        self.scout = type("Scout", (Scout,), {"moments": [], "weights_seen": []})
-        chosen = AgentSettings(frames=frames, epsilon=EpsilonConfig(steps=20))
+        self.scout = type("Scout", (Scout,), {"inputs": [], "rounds": []})
+        settings = AgentSettings(frames=frames, epsilon=EpsilonConfig(steps=20))
         algorithm = Algorithm("scout", self.scout, IqnLearner)
         self.agents = [
-            Agent(i, spec, chosen, *role)
+            Agent(i, spec, settings, *role)
             for i, spec in enumerate(self.game.agents)
             for role in [
                 (None, "counting", False) if i in scripted else (algorithm, None, True)
@@ -190,7 +189,7 @@ class ActorProcess:
         self.actor = Actor(guarded, self.agents, self.players, self.arena, policies, TURNS)
 
     def replace_actor(self, game):
-        """Begin with a new actor and game where another has left its rows."""
+        """Replace the actor and its game; the rows stay."""
         policies = PolicyRunner(groups_of(self.agents), 0, WORLDS)
         guarded = GuardedGame(game, "meadow")
         self.game = game
@@ -227,216 +226,219 @@ class ActorProcess:
 
 
 @pytest.fixture
-def staged():
-    """Build stages: staged(in_turn=True, …)."""
-    stages = []
+def make():
+    """Build harnesses: make(in_turn=True, …)."""
+    harnesses = []
 
-    def build(**about):
-        stages.append(ActorProcess(**about))
-        return stages[-1]
+    def build(**options):
+        harnesses.append(Harness(**options))
+        return harnesses[-1]
 
     yield build
-    for stage in stages:
-        stage.close()
+    for harness in harnesses:
+        harness.close()
 
 
 both_ways = pytest.mark.parametrize("in_turn", [False, True], ids=["at once", "in turn"])
 each = pytest.mark.parametrize("agent", [0, 1], ids=["ant", "bee"])
 
 
-# What is in a row.
+# Rows.
 
 
 @both_ways
 @each
-def test_rows_hold_what_the_agent_was_shown(staged, in_turn, agent):
-    stage = staged(in_turn=in_turn)
+def test_rows_hold_observations_as_the_game_gave_them(make, in_turn, agent):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
     for turn in range(12):
-        spot, active, legal = stage.game.shown[turn, agent]
-        np.testing.assert_array_equal(stage.column(agent, "part.spot")[turn], spot)
-        np.testing.assert_array_equal(stage.column(agent, "active")[turn], active)
-        np.testing.assert_array_equal(stage.column(agent, "legal")[turn], legal)
+        spot, active, legal = harness.game.shown[turn, agent]
+        np.testing.assert_array_equal(harness.column(agent, "part.spot")[turn], spot)
+        np.testing.assert_array_equal(harness.column(agent, "active")[turn], active)
+        np.testing.assert_array_equal(harness.column(agent, "legal")[turn], legal)
 
 
 @both_ways
 @each
-def test_rows_hold_what_the_agent_did(staged, in_turn, agent):
-    stage = staged(in_turn=in_turn)
+def test_rows_hold_the_actions_taken(make, in_turn, agent):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    taken = np.stack([stage.game.taken[turn, agent] for turn in range(12)])
-    np.testing.assert_array_equal(stage.column(agent, "action"), taken)
+    taken = np.stack([harness.game.taken[turn, agent] for turn in range(12)])
+    np.testing.assert_array_equal(harness.column(agent, "action"), taken)
     assert len(set(taken.ravel().tolist())) == 3  # it did not do the same all the time
 
 
 @each
-def test_rows_hold_what_the_turn_brought(staged, agent):
-    stage = staged()
+def test_rows_hold_rewards_and_ends(make, agent):
+    harness = make()
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    for turn, outcome in enumerate(stage.game.outcomes):
-        for name, found in (
+    for turn, outcome in enumerate(harness.game.outcomes):
+        for name, column in (
             ("reward", outcome.rewards),
             ("terminated", outcome.terminated),
             ("truncated", outcome.truncated),
         ):
-            np.testing.assert_array_equal(stage.column(agent, name)[turn], found[:, agent])
+            np.testing.assert_array_equal(
+                harness.column(agent, name)[turn], column[:, agent]
+            )
 
 
 @each
-def test_the_age_of_a_row_is_its_place_in_the_episode_of_its_world(staged, agent):
-    stage = staged()
+def test_the_age_of_a_row_is_its_position_in_the_episode(make, agent):
+    harness = make()
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
     wanted = [[turn % (3 + world + 1) for world in range(WORLDS)] for turn in range(12)]
-    assert stage.column(agent, "age").tolist() == wanted  # 3 + w turns, and a closing row
+    assert harness.column(agent, "age").tolist() == wanted  # 3 + w turns, and a closing row
 
 
-def test_rows_hold_the_version_that_acted(staged):
-    stage = staged()
+def test_rows_hold_the_version_that_acted(make):
+    harness = make()
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    assert stage.column(0, "version").tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert harness.column(0, "version").tolist() == [0] * 4 + [1] * 4 + [2] * 4
 
 
 @both_ways
 @each
-def test_rows_hold_the_probability_of_what_was_done(staged, in_turn, agent):
-    stage = staged(in_turn=in_turn)
+def test_rows_hold_the_probability_of_the_action(make, in_turn, agent):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
     mine = [
-        moment.draws[moment.agents.index(agent), :, 1]
-        for moment in stage.scout.moments
-        if agent in moment.agents
+        each.draws[each.agents.index(agent), :, 1]
+        for each in harness.scout.inputs
+        if agent in each.agents
     ]
     wanted = np.array(mine, np.float32)
-    np.testing.assert_array_equal(stage.column(agent, "probability"), wanted)
+    np.testing.assert_array_equal(harness.column(agent, "probability"), wanted)
 
 
-def test_a_scripted_player_is_sure_of_what_it_does(staged):
-    stage = staged(scripted=[1])
+def test_the_probability_of_a_scripted_action_is_one(make):
+    harness = make(scripted=[1])
 
-    stage.play(1)
+    harness.play(1)
 
-    assert (stage.column(1, "probability") == 1).all()
-    done = 2 * (np.stack(stage.players[1].kept) % 4 > 1) * stage.column(1, "active")
-    np.testing.assert_array_equal(stage.column(1, "action"), done)
+    assert (harness.column(1, "probability") == 1).all()
+    done = 2 * (np.stack(harness.players[1].kept) % 4 > 1) * harness.column(1, "active")
+    np.testing.assert_array_equal(harness.column(1, "action"), done)
 
 
 @both_ways
-def test_who_is_not_active_does_nothing(staged, in_turn):
-    stage = staged(in_turn=in_turn)
+def test_an_agent_that_is_not_active_takes_no_action(make, in_turn):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
     for agent in (0, 1):
-        active, done = stage.column(agent, "active"), stage.column(agent, "action")
+        active, done = harness.column(agent, "active"), harness.column(agent, "action")
         assert not active.all()
         assert not done[~active].any()
 
 
-def test_in_turn_the_second_sees_what_the_first_did(staged):
-    stage = staged(in_turn=True)
+def test_in_turn_the_second_agent_observes_what_the_first_did(make):
+    harness = make(in_turn=True)
 
-    stage.play(1)
+    harness.play(1)
 
-    ant, bee = (stage.column(agent, "part.spot")[..., 1] for agent in (0, 1))
-    ant_did, bee_did = (stage.column(agent, "action") + 1 for agent in (0, 1))
+    ant, bee = (harness.column(agent, "part.spot")[..., 1] for agent in (0, 1))
+    ant_did, bee_did = (harness.column(agent, "action") + 1 for agent in (0, 1))
     np.testing.assert_array_equal(ant[0], bee[0] + bee_did[0])  # the bee is first here
     np.testing.assert_array_equal(bee[1], ant[1] + ant_did[1])
 
 
-def test_every_row_is_whole(staged):
-    stage = staged()
+def test_every_row_is_whole(make):
+    harness = make()
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
-    for spec in stage.game.agents:
-        rows = stage.arena.rows(spec.id)
+    for spec in harness.game.agents:
+        rows = harness.arena.rows(spec.id)
         assert all(rows.is_whole(turn) for turn in range(8))
         assert not rows.is_whole(8)
 
 
-# What the policy gets.
+# Policy inputs.
 
 
 @pytest.mark.shows("B6")
 @both_ways
 @each
-def test_what_an_agent_acts_on_is_stacked_from_its_rows(staged, in_turn, agent):
-    stage = staged(in_turn=in_turn, frames=3)
+def test_policy_inputs_are_stacked_from_rows(make, in_turn, agent):
+    harness = make(in_turn=in_turn, frames=3)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    agent = stage.agents[agent]
-    reader = reader_of(agent, stage.arena.rows(agent.id), TURNS)
+    observer = harness.agents[agent]
+    reader = reader_of(observer, harness.arena.rows(observer.id), TURNS)
     acted_on = [
-        moment.observations[moment.agents.index(agent)]
-        for moment in stage.scout.moments
-        if agent in moment.agents
+        each.seen[each.agents.index(agent)]
+        for each in harness.scout.inputs
+        if agent in each.agents
     ]
-    for turn, seen in enumerate(acted_on):
-        found = reader.observations(np.full(WORLDS, turn), np.arange(WORLDS))
-        np.testing.assert_array_equal(found["spot"], seen["spot"])
-        assert seen["spot"].shape == (WORLDS, 3, 3)
+    assert len(acted_on) == 3 * TURNS
+    for turn, parts in enumerate(acted_on):
+        stacked = reader.observations(np.full(WORLDS, turn), np.arange(WORLDS))
+        np.testing.assert_array_equal(stacked["spot"], parts["spot"])
+        assert parts["spot"].shape == (WORLDS, 3, 3)
 
 
-def test_agents_that_act_at_once_do_so_in_one_pass(staged):
-    stage = staged()
+def test_agents_that_act_at_the_same_time_are_computed_in_one_pass(make):
+    harness = make()
 
-    stage.play(1)
+    harness.play(1)
 
-    assert [moment.agents for moment in stage.scout.moments] == [(0, 1)] * TURNS
+    assert [each.agents for each in harness.scout.inputs] == [(0, 1)] * TURNS
 
 
-def test_a_round_is_played_with_the_weights_given_for_it(staged):
-    stage = staged()
+def test_a_round_is_played_with_the_weights_given_for_it(make):
+    harness = make()
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
-    numbers = [number for number, _ in stage.scout.weights_seen]
-    weights = [found[:, 0].tolist() for _, found in stage.scout.weights_seen]
+    numbers = [number for number, _ in harness.scout.rounds]
+    weights = [weights[:, 0].tolist() for _, weights in harness.scout.rounds]
     assert numbers == [1, 2]
     assert weights == [[0, 1], [10, 11]]
 
 
-def test_the_game_is_told_of_every_round(staged):
-    stage = staged()
+def test_begin_round_is_called_for_every_round(make):
+    harness = make()
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
-    assert stage.game.rounds == [1, 2]
+    assert harness.game.rounds == [1, 2]
 
 
 @both_ways
-def test_draws_belong_to_agent_world_and_turn(staged, in_turn):
-    once, again = staged(in_turn=in_turn), staged(in_turn=not in_turn)
+def test_draws_depend_on_agent_world_and_turn_only(make, in_turn):
+    once, again = make(in_turn=in_turn), make(in_turn=not in_turn)
 
     once.play(1, 2)
     again.play(1, 2)
 
-    found = {agent: draws_of(once, agent) for agent in (0, 1)}
+    draws = [draws_of(once, agent) for agent in (0, 1)]
     for agent in (0, 1):
-        np.testing.assert_array_equal(found[agent], draws_of(again, agent))
-    every = np.concatenate([found[0].ravel(), found[1].ravel()])
-    assert len(np.unique(every)) == every.size
+        np.testing.assert_array_equal(draws[agent], draws_of(again, agent))
+    numbers = np.concatenate(draws, axis=None)
+    assert len(np.unique(numbers)) == numbers.size
 
 
-def draws_of(stage, agent):
+def draws_of(harness, agent):
     return np.stack(
         [
-            moment.draws[moment.agents.index(agent)]
-            for moment in stage.scout.moments
-            if agent in moment.agents
+            each.draws[each.agents.index(agent)]
+            for each in harness.scout.inputs
+            if agent in each.agents
         ]
     )
 
@@ -445,146 +447,146 @@ def draws_of(stage, agent):
 
 
 @both_ways
-def test_steps_count_the_turns_in_which_an_agent_was_active(staged, in_turn):
-    stage = staged(in_turn=in_turn)
+def test_steps_count_the_turns_in_which_an_agent_was_active(make, in_turn):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    active = [stage.column(agent, "active").sum() for agent in (0, 1)]
-    assert stage.actor.state.steps.tolist() == active
+    active = [harness.column(agent, "active").sum() for agent in (0, 1)]
+    assert harness.actor.state.steps.tolist() == active
     assert active[0] > active[1] > 0
 
 
-def test_steps_are_reported(staged):
-    stage = staged()
+def test_steps_are_reported(make):
+    harness = make()
 
-    *_, played = stage.play(1, 2)
+    *_, report = harness.play(1, 2)
 
-    reported = [played.metrics[spec.id]["steps"] for spec in stage.game.agents]
-    assert reported == stage.actor.state.steps.tolist()
+    reported = [report.metrics[spec.id]["steps"] for spec in harness.game.agents]
+    assert reported == harness.actor.state.steps.tolist()
 
 
 @pytest.mark.shows("C3")
 @both_ways
 @each
-def test_exploration_is_a_function_of_the_agents_own_steps_so_far(staged, in_turn, agent):
-    stage = staged(in_turn=in_turn)
+def test_exploration_is_a_function_of_the_agents_own_steps_so_far(make, in_turn, agent):
+    harness = make(in_turn=in_turn)
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
-    chances = [
-        moment.exploration[moment.agents.index(agent)]
-        for moment in stage.scout.moments
-        if agent in moment.agents
+    probabilities = [
+        each.exploration[each.agents.index(agent)]
+        for each in harness.scout.inputs
+        if agent in each.agents
     ]
-    per_turn = stage.column(agent, "active").sum(axis=1)
+    per_turn = harness.column(agent, "active").sum(axis=1)
     so_far = np.cumsum(per_turn) - per_turn
-    chosen = stage.agents[agent].settings.epsilon
-    assert chances == [epsilon(chosen, steps) for steps in so_far.tolist()]
-    assert len(set(chances)) > 3
+    settings = harness.agents[agent].settings.epsilon
+    assert probabilities == [epsilon(settings, steps) for steps in so_far.tolist()]
+    assert len(set(probabilities)) > 3
 
 
 @pytest.mark.shows("C3")
 def test_exploration_ends_where_the_settings_say():
-    chosen = EpsilonConfig(start=0.8, end=0.1, steps=70)
+    settings = EpsilonConfig(start=0.8, end=0.1, steps=70)
 
-    chances = [epsilon(chosen, steps) for steps in (0, 35, 70, 1000)]
+    probabilities = [epsilon(settings, steps) for steps in (0, 35, 70, 1000)]
 
-    assert chances == pytest.approx([0.8, 0.45, 0.1, 0.1])
+    assert probabilities == pytest.approx([0.8, 0.45, 0.1, 0.1])
 
 
 # Committing.
 
 
 @both_ways
-def test_a_turn_is_committed_after_all_rows_of_all_agents(staged, in_turn):
-    stage = staged(in_turn=in_turn)
-    committed = watch_commits(stage)
+def test_a_turn_is_committed_after_all_rows_of_all_agents(make, in_turn):
+    harness = make(in_turn=in_turn)
+    committed = watch_commits(harness)
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
     assert [value for value, _ in committed] == list(range(1, 9))
     assert all(whole for _, whole in committed)
 
 
-def watch_commits(stage):
+def watch_commits(harness):
     """Note each commit, and whether the rows of that turn were all whole by then."""
-    counters, committed = stage.arena.counters, []
+    counters, committed = harness.arena.counters, []
     store = counters.store
 
-    def noted(name, value):
+    def watched(name, value):
         if name == COMMIT:
-            rows = [stage.arena.rows(spec.id) for spec in stage.game.agents]
-            committed.append((value, all(one.is_whole(value - 1) for one in rows)))
+            rows = [harness.arena.rows(spec.id) for spec in harness.game.agents]
+            committed.append((value, all(each.is_whole(value - 1) for each in rows)))
         store(name, value)
 
-    counters.store = noted
+    counters.store = watched
     return committed
 
 
-def test_nothing_is_committed_while_a_turn_is_played(staged, monkeypatch):
-    stage = staged()
-    seen = []
-    act = stage.game.act
+def test_nothing_is_committed_while_a_turn_is_played(make, monkeypatch):
+    harness = make()
+    commits = []
+    act = harness.game.act
 
-    def looking(agents, actions):
-        seen.append(stage.arena.counters.load(COMMIT))
+    def watched(agents, actions):
+        commits.append(harness.arena.counters.load(COMMIT))
         act(agents, actions)
 
-    monkeypatch.setattr(stage.game, "act", looking)
-    stage.play(1)
+    monkeypatch.setattr(harness.game, "act", watched)
+    harness.play(1)
 
-    assert seen == [0, 1, 2, 3]
-    assert stage.arena.counters.load(COMMIT) == 4
+    assert commits == [0, 1, 2, 3]
+    assert harness.arena.counters.load(COMMIT) == 4
 
 
-def test_a_game_that_breaks_half_way_commits_nothing_of_that_turn(staged, monkeypatch):
-    stage = staged()
-    stage.play(1)
+def test_a_turn_in_which_the_game_fails_is_not_committed(make, monkeypatch):
+    harness = make()
+    harness.play(1)
 
     def fall_over():
         raise RuntimeError("the meadow is flooded")
 
-    monkeypatch.setattr(stage.game, "end_turn", fall_over)
+    monkeypatch.setattr(harness.game, "end_turn", fall_over)
     with pytest.raises(GameError, match="RuntimeError: the meadow is flooded"):
-        stage.play(2)
+        harness.play(2)
 
-    assert stage.arena.counters.load(COMMIT) == 4
-    assert not stage.arena.rows("ant").is_whole(4)
+    assert harness.arena.counters.load(COMMIT) == 4
+    assert not harness.arena.rows("ant").is_whole(4)
 
 
-def test_a_snapshot_is_left_at_every_border(staged):
-    stage = staged()
+def test_a_snapshot_is_published_at_every_boundary(make):
+    harness = make()
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
-    assert stage.arena.counters.load(SNAPSHOT) == 3  # border 2, plus one
-    taken = stage.arena.snapshots().read(2)
+    assert harness.arena.counters.load(SNAPSHOT) == 3  # boundary 2, plus one
+    taken = harness.arena.snapshots().read(2)
     assert taken["life/turn"].tolist() == [8]
-    np.testing.assert_array_equal(taken["game/clock"], stage.game.clock)
-    np.testing.assert_array_equal(taken["life/steps"], stage.actor.state.steps)
+    np.testing.assert_array_equal(taken["game/clock"], harness.game.clock)
+    np.testing.assert_array_equal(taken["life/steps"], harness.actor.state.steps)
 
 
-# Going back.
+# Resuming.
 
 
 @both_ways
 @pytest.mark.parametrize("scripted", [[], [1]], ids=["learning", "with a player"])
-def test_rounds_played_again_from_a_snapshot_give_the_same_rows(staged, in_turn, scripted):
-    stage = staged(in_turn=in_turn, scripted=scripted)
-    stage.play(1, 2)
-    kept = {name: a.copy() for name, a in stage.arena.snapshots().read(2).items()}
-    played = stage.play(3, 4, 5)
-    rows, hashes = stage.rows(), stage.actor.state.hashes.copy()
+def test_rounds_played_again_from_a_snapshot_give_the_same_rows(make, in_turn, scripted):
+    harness = make(in_turn=in_turn, scripted=scripted)
+    harness.play(1, 2)
+    kept = {name: a.copy() for name, a in harness.arena.snapshots().read(2).items()}
+    played = harness.play(3, 4, 5)
+    rows, hashes = harness.rows(), harness.actor.state.hashes.copy()
 
-    stage.actor._restore(kept)
-    again = stage.play(3, 4, 5)
+    harness.actor._restore(kept)
+    again = harness.play(3, 4, 5)
 
-    assert stage.rows() == rows
-    np.testing.assert_array_equal(stage.actor.state.hashes, hashes)
-    assert [one.metrics for one in again] == [one.metrics for one in played]
-    for one, other in zip(played, again, strict=True):
-        assert [vars_of(e) for e in one.episodes] == [vars_of(e) for e in other.episodes]
+    assert harness.rows() == rows
+    np.testing.assert_array_equal(harness.actor.state.hashes, hashes)
+    for first, second in zip(played, again, strict=True):
+        assert first.metrics == second.metrics
+        assert list(map(vars_of, first.episodes)) == list(map(vars_of, second.episodes))
 
 
 def vars_of(episode):
@@ -593,13 +595,11 @@ def vars_of(episode):
 
 
 @both_ways
-def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
-    staged, in_turn
-):
-    whole, killed = (staged(in_turn=in_turn, scripted=[1]) for _ in range(2))
+def test_a_new_actor_continues_from_the_snapshot_of_another(make, in_turn):
+    whole, killed = (make(in_turn=in_turn, scripted=[1]) for _ in range(2))
     whole.play(1, 2, 3, 4, 5)
     killed.play(1, 2)
-    replacement = staged(in_turn=in_turn, scripted=[1])
+    replacement = make(in_turn=in_turn, scripted=[1])
     for spec in replacement.game.agents:
         theirs = killed.arena.rows(spec.id).records
         replacement.arena.rows(spec.id).records[...] = theirs
@@ -615,52 +615,52 @@ def test_a_new_actor_goes_on_from_the_block_where_another_left_its_snapshot(
 
 @pytest.mark.shows("B12")
 @pytest.mark.parametrize("turn", [7, 9], ids=["an earlier frame", "a turn to be repeated"])
-def test_a_new_actor_does_not_go_on_from_a_damaged_row(staged, turn):
-    stage = staged(scripted=[1])
-    stage.play(1, 2, 3)
-    stage.arena.counters.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
-    stage.replace_actor(Meadow())
-    for spec in stage.game.agents:
-        rows = stage.arena.rows(spec.id)
+def test_a_new_actor_refuses_a_damaged_row(make, turn):
+    harness = make(scripted=[1])
+    harness.play(1, 2, 3)
+    harness.arena.counters.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
+    harness.replace_actor(Meadow())
+    for spec in harness.game.agents:
+        rows = harness.arena.rows(spec.id)
         rows.columns["action"][turn % rows.slots] ^= 1
 
         with pytest.raises(DamagedRow, match=f"row {turn} of agent '{spec.id}' is damaged"):
-            stage.actor.begin()
+            harness.actor.begin()
 
         rows.columns["action"][turn % rows.slots] ^= 1
-    assert stage.actor.begin() == 2
+    assert harness.actor.begin() == 2
 
 
-def test_a_snapshot_stays_whole_while_the_round_after_it_is_played_again(staged):
+def test_a_snapshot_stays_whole_while_the_round_after_it_is_played_again(make):
     """An actor killed in that round, too, is replaced by one that starts from it."""
-    stage = staged(scripted=[1])
-    stage.play(1, 2)
-    taken = stage.arena.snapshots().read(2)
+    harness = make(scripted=[1])
+    harness.play(1, 2)
+    taken = harness.arena.snapshots().read(2)
     before = {name: array.copy() for name, array in taken.items()}
 
-    stage.actor._restore(taken)
-    stage.play(3)
+    harness.actor._restore(taken)
+    harness.play(3)
 
-    for name, array in stage.arena.snapshots().read(2).items():
+    for name, array in harness.arena.snapshots().read(2).items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
-def test_a_player_forgets_when_an_episode_starts(staged):
-    stage = staged(scripted=[1])
+def test_a_player_forgets_when_an_episode_starts(make):
+    harness = make(scripted=[1])
 
-    stage.play(1, 2, 3)
+    harness.play(1, 2, 3)
 
     wanted = [[turn % (4 + world) + 1 for world in range(WORLDS)] for turn in range(12)]
-    assert np.stack(stage.players[1].kept).tolist() == wanted
+    assert np.stack(harness.players[1].kept).tolist() == wanted
 
 
-# Episodes and figures.
+# Reports.
 
 
-def test_ended_episodes_are_reported_in_the_round_in_which_they_end(staged):
-    stage = staged()
+def test_ended_episodes_are_reported_in_the_round_in_which_they_end(make):
+    harness = make()
 
-    first, second = stage.play(1, 2)
+    first, second = harness.play(1, 2)
 
     assert [(e.world, e.turns) for e in first.episodes] == [(0, 3), (1, 4)]
     assert [(e.world, e.turns) for e in second.episodes] == [(2, 5), (0, 3)]
@@ -668,38 +668,38 @@ def test_ended_episodes_are_reported_in_the_round_in_which_they_end(staged):
     assert first.episodes[0].counts["visits"].tolist() == [3, 2]
 
 
-def test_the_reported_reward_is_per_turn_and_world(staged):
-    stage = staged()
+def test_the_reported_reward_is_per_turn_and_world(make):
+    harness = make()
 
-    (played,) = stage.play(1)
+    (report,) = harness.play(1)
 
-    rewards = np.stack([outcome.rewards for outcome in stage.game.outcomes])
+    rewards = np.stack([outcome.rewards for outcome in harness.game.outcomes])
     wanted = rewards.mean(axis=(0, 1))
-    found = [played.metrics[spec.id]["reward"] for spec in stage.game.agents]
-    assert found == pytest.approx(wanted.tolist())
+    reported = [report.metrics[spec.id]["reward"] for spec in harness.game.agents]
+    assert reported == pytest.approx(wanted.tolist())
 
 
 # The row hash.
 
 
-def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(staged):
-    stage = staged()
+def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(make):
+    harness = make()
 
-    stage.play(1, 2)
+    harness.play(1, 2)
 
-    for place, spec in enumerate(stage.game.agents):
-        records = stage.arena.rows(spec.id).records
+    for index, spec in enumerate(harness.game.agents):
+        records = harness.arena.rows(spec.id).records
         columns = [
             name for name in records.dtype.names if name not in ("sequence", "checksum")
         ]
-        found = bytes(32)
+        row_hash = bytes(32)
         for start in (0, 4):
-            chain = hashlib.sha256(found)
+            chain = hashlib.sha256(row_hash)
             for record in records[start : start + 4]:
                 for name in columns:
                     chain.update(np.ascontiguousarray(record[name]).tobytes())
-            found = chain.digest()
-        assert stage.actor.state.hashes[place].tobytes() == found
+            row_hash = chain.digest()
+        assert harness.actor.state.hashes[index].tobytes() == row_hash
 
 
 @pytest.mark.parametrize(
@@ -715,10 +715,8 @@ def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(stage
         (7, 1, 1),
     ],
 )
-def test_any_other_row_gives_another_row_hash_and_only_to_its_agent(
-    staged, turn, world, agent
-):
-    plain, other = staged(), staged(bonus=(turn, world, agent))
+def test_changing_any_row_changes_the_row_hash_of_its_agent_only(make, turn, world, agent):
+    plain, other = make(), make(bonus=(turn, world, agent))
 
     plain.play(1, 2)
     other.play(1, 2)
@@ -728,8 +726,8 @@ def test_any_other_row_gives_another_row_hash_and_only_to_its_agent(
     assert ours[1 - agent].tobytes() == theirs[1 - agent].tobytes()
 
 
-def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(staged):
-    plain, other = staged(), staged(bonus=(0, 0, 0))
+def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(make):
+    plain, other = make(), make(bonus=(0, 0, 0))
 
     plain.play(1, 2, 3)
     other.play(1, 2, 3)
@@ -737,11 +735,11 @@ def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(staged):
     assert plain.actor.state.hashes[0].tobytes() != other.actor.state.hashes[0].tobytes()
 
 
-# A game that cannot be brought back.
+# A game that cannot be restored.
 
 
 class Forgetful(Meadow):
-    """A meadow that nobody can go back to; it breaks in a turn."""
+    """A meadow without snapshots that raises an error in one turn."""
 
     breaks = None
     snapshot, restore = Game.snapshot, Game.restore
@@ -753,51 +751,51 @@ class Forgetful(Meadow):
 
 
 LOST = TURNS + 2
-"""Turns that were committed when the game was lost."""
+"""The number of turns committed when the game was lost."""
 
 
 @pytest.fixture
-def interrupted(staged):
-    """A stage whose actor was lost in round 2, a new one that has begun, and old rows."""
-    stage = staged(game=Forgetful())
-    stage.game.breaks = LOST
-    stage.actor.begin()
-    stage.play(1)
+def interrupted(make):
+    """A harness whose actor was lost in round 2 and replaced, and the rows until then."""
+    harness = make(game=Forgetful())
+    harness.game.breaks = LOST
+    harness.actor.begin()
+    harness.play(1)
     with pytest.raises(GameError, match="lost"):
-        stage.play(2)
-    kept = [stage.rows_until(agent, LOST) for agent in (0, 1)]
-    stage.replace_actor(Forgetful())
-    assert stage.actor.begin() == 1
-    return stage, kept
+        harness.play(2)
+    kept = [harness.rows_until(agent, LOST) for agent in (0, 1)]
+    harness.replace_actor(Forgetful())
+    assert harness.actor.begin() == 1
+    return harness, kept
 
 
-def test_a_game_that_cannot_be_brought_back_loses_nothing_that_was_committed(interrupted):
-    stage, kept = interrupted
+def test_a_game_that_cannot_be_restored_loses_no_committed_turn(interrupted):
+    harness, kept = interrupted
 
-    (played,) = stage.play(2)
+    (report,) = harness.play(2)
 
-    assert [stage.rows_until(agent, LOST) for agent in (0, 1)] == kept
-    assert stage.arena.counters.load(COMMIT) == 2 * TURNS
-    assert played.interrupted
-    assert not stage.play(3)[0].interrupted
+    assert [harness.rows_until(agent, LOST) for agent in (0, 1)] == kept
+    assert harness.arena.counters.load(COMMIT) == 2 * TURNS
+    assert report.interrupted
+    assert not harness.play(3)[0].interrupted
 
 
-def test_its_open_episodes_are_closed_as_truncated_and_a_new_one_begins(interrupted):
-    stage, _ = interrupted
+def test_its_open_episodes_are_truncated_and_new_ones_start(interrupted):
+    harness, _ = interrupted
     # World 0 is in its second episode, world 1 has just begun its own, and world 2 has
     # just closed its first.
-    ages = stage.arena.rows("ant").columns["age"][LOST - 1].tolist()
+    ages = harness.arena.rows("ant").columns["age"][LOST - 1].tolist()
     assert ages == [1, 0, 5]
 
-    stage.play(2, 3)
+    harness.play(2, 3)
 
     for agent in (0, 1):
         cut, closing = slice(LOST, LOST + 1), slice(LOST + 1, LOST + 2)
-        assert not stage.column(agent, "active")[LOST : LOST + 2].any()
-        assert not stage.column(agent, "truncated")[closing].any()
-        assert stage.column(agent, "reward")[LOST : LOST + 2].sum() == 0
-    assert stage.column(0, "truncated")[cut].tolist() == [[True, True, False]]
-    assert stage.column(0, "age")[LOST + 2].tolist() == [0, 0, 0]
+        assert not harness.column(agent, "active")[LOST : LOST + 2].any()
+        assert not harness.column(agent, "truncated")[closing].any()
+        assert harness.column(agent, "reward")[LOST : LOST + 2].sum() == 0
+    assert harness.column(0, "truncated")[cut].tolist() == [[True, True, False]]
+    assert harness.column(0, "age")[LOST + 2].tolist() == [0, 0, 0]
     np.testing.assert_array_equal(
-        stage.column(0, "part.spot")[LOST], stage.column(0, "part.spot")[LOST - 1]
+        harness.column(0, "part.spot")[LOST], harness.column(0, "part.spot")[LOST - 1]
     )

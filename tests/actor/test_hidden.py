@@ -1,4 +1,4 @@
-"""What recurrent agents carry from turn to turn: in rows, snapshots and players."""
+"""Hidden states of recurrent agents: in rows, snapshots and players."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ BOTH = pytest.mark.parametrize("algorithm", ["recurrent_dqn", "recurrent_ppo"])
 
 @pytest.fixture
 def training(algorithm):
-    """A training in which agents are out at times, and act one after the other."""
+    """A training in which agents are absent at times, and act one after the other."""
     entry = find("gathering")
     game = ORCHARD | {"acting": "in_turn"}
     config = resolve(SMALL | {"algorithm": algorithm, "game": game}, entry.settings)
-    made = Training(entry, config)
+    made = Training.build(entry, config)
     yield made
     made.close()
 
 
 class Watched:
-    """Runs a training, and keeps what its agents act with, and carry on."""
+    """Runs a training, and keeps the hidden states before and after every action."""
 
     def __init__(self, training, monkeypatch):
         self.before, self.after = {}, {}
@@ -61,14 +61,14 @@ class Watched:
             pass
 
     def _watched(self, act):
-        def watched(policy, moment):
-            before = [each.copy() for each in moment.hidden]
-            choice = act(policy, moment)
+        def watched(policy, policy_input):
+            before = [hidden.copy() for hidden in policy_input.hidden]
+            output = act(policy, policy_input)
             for i, agent in enumerate(policy.agents):
                 key = (agent.spec.id, self._turns[agent.spec.id])
-                self.before[key], self.after[key] = before[i], choice.hidden[i].copy()
+                self.before[key], self.after[key] = before[i], output.hidden[i].copy()
                 self._turns[agent.spec.id] += 1
-            return choice
+            return output
 
         return watched
 
@@ -80,18 +80,16 @@ def train(training):
 
 @pytest.mark.shows("B6")
 @BOTH
-def test_each_turn_is_acted_with_what_was_carried_on_from_the_one_before(
-    training, monkeypatch
-):
+def test_an_agent_acts_with_the_hidden_state_of_the_turn_before(training, monkeypatch):
     watched = Watched(training, monkeypatch)
 
-    starts = out = 0
+    starts = absences = 0
     for agent in training.agents:
         rows = training.arena.rows(agent.id)
         for turn in range(max(1, 48 - rows.slots + 1), 48):
             slot, last = turn % rows.slots, (turn - 1) % rows.slots
-            found = watched.before[agent.id, turn]
-            np.testing.assert_array_equal(rows.columns["hidden"][slot], found)
+            hidden = watched.before[agent.id, turn]
+            np.testing.assert_array_equal(rows.columns["hidden"][slot], hidden)
             starting = rows.columns["age"][slot] == 0
             active = rows.columns["active"][last]
             carried = np.where(
@@ -99,28 +97,31 @@ def test_each_turn_is_acted_with_what_was_carried_on_from_the_one_before(
                 watched.after[agent.id, turn - 1],
                 watched.before[agent.id, turn - 1],
             )
-            np.testing.assert_array_equal(found[~starting], carried[~starting])
-            assert not found[starting].any()
-            starts, out = starts + starting.sum(), out + (~active & ~starting).sum()
+            np.testing.assert_array_equal(hidden[~starting], carried[~starting])
+            assert not hidden[starting].any()
+            starts += starting.sum()
+            absences += (~active & ~starting).sum()
     assert starts > 3
-    assert out > 0
+    assert absences > 0
 
 
 @pytest.mark.shows("B6")
 @BOTH
-def test_what_is_learned_from_is_what_was_acted_with(training, monkeypatch):
-    found = []
+def test_learning_starts_from_the_hidden_states_that_were_acted_with(training, monkeypatch):
+    learned_from = []
     read, cut = Timeline.read, Chain.cut
 
     def watched_read(timeline, steps, *rest):
         sequences = read(timeline, steps, *rest)
-        found.append((timeline._reader, steps, sequences.hidden))
+        learned_from.append((timeline._reader, steps, sequences.hidden))
         return sequences
 
     def watched_cut(reader, steps, *rest):
         chain = cut(reader, steps, *rest)
-        there = chain.indices[:, 0] >= 0
-        found.append((reader, steps[chain.indices[there, 0]], chain.hidden[there]))
+        is_used = chain.indices[:, 0] >= 0
+        learned_from.append(
+            (reader, steps[chain.indices[is_used, 0]], chain.hidden[is_used])
+        )
         return chain
 
     monkeypatch.setattr(Timeline, "read", watched_read)
@@ -128,15 +129,15 @@ def test_what_is_learned_from_is_what_was_acted_with(training, monkeypatch):
 
     watched = Watched(training, monkeypatch)
 
-    assert len(found) > 5
-    for reader, steps, hidden in found:
+    assert len(learned_from) > 5
+    for reader, steps, hidden in learned_from:
         for turn, world, own in zip(*reader.opening(steps), hidden, strict=True):
             np.testing.assert_array_equal(own, watched.before[reader.agent, turn][world])
 
 
 @pytest.mark.shows("B2")
 @BOTH
-def test_an_actor_plays_the_same_again_from_a_snapshot(training):
+def test_an_actor_repeats_itself_from_a_snapshot(training):
     train(training)
     snapshot = training.arena.snapshots().read(6)
     kept = {name: array.copy() for name, array in snapshot.items()}
@@ -145,15 +146,15 @@ def test_an_actor_plays_the_same_again_from_a_snapshot(training):
     actor = training.executor.now.actor_process.actor
     rows = [training.arena.rows(agent.id) for agent in training.agents]
 
-    found = []
+    records = []
     for _ in range(2):
         actor._restore(kept)
         for number in (7, 8):
             actor.play_round(number, weights)
-        found.append([one.records.tobytes() for one in rows])
+        records.append([each.records.tobytes() for each in rows])
 
     assert kept["life/hidden/0"].any()
-    assert found[0] == found[1]
+    assert records[0] == records[1]
 
 
 @pytest.fixture(scope="module")
@@ -167,48 +168,48 @@ def runs(tmp_path_factory):
 
 
 def hidden_of(agent):
-    return agent._alone.memory["hidden"].copy()
+    return agent._player.memory["hidden"].copy()
 
 
 @BOTH
-def test_a_trained_agent_remembers_from_one_question_to_the_next(runs, algorithm):
+def test_a_trained_agent_remembers_from_one_observation_to_the_next(runs, algorithm):
     agent = runs[algorithm].players()["0"]
     sign, blank = {"sign": np.array([1, 0, 0])}, {"sign": np.zeros(3)}
 
     agent.act(sign)
     after_sign = hidden_of(agent)
     agent.act(blank)
-    both = hidden_of(agent)
+    after_both = hidden_of(agent)
     agent.reset()
     forgotten = hidden_of(agent)
     agent.act(blank)
-    blank_alone = hidden_of(agent)
+    after_blank = hidden_of(agent)
     agent.act(blank)
 
     assert not forgotten.any()
-    assert not np.array_equal(both, after_sign)
-    assert not np.array_equal(both, blank_alone)
+    assert not np.array_equal(after_both, after_sign)
+    assert not np.array_equal(after_both, after_blank)
 
 
 @BOTH
-def test_players_of_one_agent_do_not_share_what_they_remember(runs, algorithm):
-    one, other = (runs[algorithm].players()["0"] for _ in range(2))
-    one.act({"sign": np.array([1, 0, 0])})
-    other.act({"sign": np.array([0, 1, 0])})
+def test_players_of_one_agent_do_not_share_hidden_states(runs, algorithm):
+    first, second = (runs[algorithm].players()["0"] for _ in range(2))
+    first.act({"sign": np.array([1, 0, 0])})
+    second.act({"sign": np.array([0, 1, 0])})
 
-    assert not np.array_equal(hidden_of(one), hidden_of(other))
+    assert not np.array_equal(hidden_of(first), hidden_of(second))
 
 
 @pytest.mark.parametrize("algorithm", ["recurrent_ppo"])
-def test_frames_are_no_use_to_who_remembers_and_a_line_says_so(training):
+def test_stacked_frames_of_a_recurrent_agent_are_warned_about(training):
     assert (
-        "frames is 2, but a recurrent agent carries along what it saw: frames=1 is "
-        "enough, and quicker."
+        "frames is 2, but a recurrent agent remembers earlier observations: frames=1 is "
+        "enough, and faster."
     ) in training.warnings
 
 
 @pytest.mark.shows("A1")
-def test_nobody_notices_what_becomes_of_a_recurrent_agent(tmp_path):
+def test_recurrent_agents_are_independent(tmp_path):
     pair = {"algorithm": "recurrent_dqn", "agents": {"1": {"algorithm": "recurrent_ppo"}}}
     run = rookery.train(
         RECALL,
@@ -219,18 +220,18 @@ def test_nobody_notices_what_becomes_of_a_recurrent_agent(tmp_path):
     assert rookery.independence(run).is_independent
 
 
-def test_a_recurrent_agent_brings_its_replay_along_with_its_hidden_states(runs, tmp_path):
+def test_an_exported_replay_includes_hidden_states(runs, tmp_path):
     run, file = runs["recurrent_dqn"], tmp_path / "agent"
     export_agent(run, "0", file, weights_only=False, with_replay=True)
-    chosen = {
+    settings = {
         "algorithm": "recurrent_dqn",
         "rounds": 1,
         "agents": {"1": {"from": str(file)}},
     }
 
-    found = rookery.train(
-        RECALL, run=tmp_path / "run", **(SMALL | chosen | {"replay": {"warmup": 30}})
+    started = rookery.train(
+        RECALL, run=tmp_path / "run", **(SMALL | settings | {"replay": {"warmup": 30}})
     )
 
-    made = found.metrics().set_index("agent")["updates"]
-    assert made.to_dict() == {"0": 0, "1": 2}
+    updates = started.metrics().set_index("agent")["updates"]
+    assert updates.to_dict() == {"0": 0, "1": 2}

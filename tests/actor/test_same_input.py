@@ -1,4 +1,4 @@
-"""What agents act on and learn from, in real trainings: the same input, bit for bit."""
+"""Agents act on and learn from the same inputs, bit for bit, in real trainings."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def trained():
     """Build a small training: trained(game, frames=2, …)."""
     made = []
 
-    def build(game, **chosen):
+    def build(game, **settings):
         entry = find(game["name"])
-        config = resolve(SMALL | chosen | {"game": game}, entry.settings)
-        made.append(Training(entry, config))
+        config = resolve(SMALL | settings | {"game": game}, entry.settings)
+        made.append(Training.build(entry, config))
         return made[-1]
 
     yield build
@@ -55,13 +55,13 @@ def trained():
 
 
 class Watched:
-    """Runs a training, and keeps what its agents act on and learn from."""
+    """Runs a training, and keeps the inputs that its agents act on and learn from."""
 
     def __init__(self, training, monkeypatch):
         self.acted_on = {}
         """Agent and turn to part name to (worlds, frames, …)."""
         self.batches = []
-        """Agent, turns, worlds, and part name to (steps, frames, …)."""
+        """Agent, turns, worlds, and part name to (transitions, frames, …)."""
         self._turns = Counter()
         for policy in (IqnPolicy, PpoPolicy):
             monkeypatch.setattr(policy, "act", self._watched_act(policy.act))
@@ -70,23 +70,23 @@ class Watched:
         train(training)
 
     def _watched_act(self, act):
-        def watched(policy, moment):
-            for agent, seen in zip(policy.agents, moment.observations, strict=True):
-                copies = {name: part.copy() for name, part in seen.items()}
+        def watched(policy, policy_input):
+            for agent, parts in zip(policy.agents, policy_input.seen, strict=True):
+                copies = {name: part.copy() for name, part in parts.items()}
                 self.acted_on[agent.spec.id, self._turns[agent.spec.id]] = copies
                 self._turns[agent.spec.id] += 1
-            return act(policy, moment)
+            return act(policy, policy_input)
 
         return watched
 
     def _watched_batch(self, batch):
         def watched(reader, steps):
-            found = batch(reader, steps)
+            drawn = batch(reader, steps)
             turns, worlds = reader.opening(steps)
             closes = reader.closes(steps)
-            self.batches.append((reader.agent, turns, worlds, found.seen))
-            self.batches.append((reader.agent, closes, worlds, found.next_seen))
-            return found
+            self.batches.append((reader.agent, turns, worlds, drawn.seen))
+            self.batches.append((reader.agent, closes, worlds, drawn.next_seen))
+            return drawn
 
         return watched
 
@@ -103,13 +103,13 @@ def test_what_is_learned_from_is_what_was_acted_on(trained, monkeypatch, game, a
     watched = Watched(trained(game, algorithm=algorithm), monkeypatch)
 
     assert len(watched.batches) > 10
-    for agent, turns, worlds, seen in watched.batches:
+    for agent, turns, worlds, parts in watched.batches:
         for i, (turn, world) in enumerate(
             zip(turns.tolist(), worlds.tolist(), strict=True)
         ):
             for name, part in watched.acted_on[agent, turn].items():
-                assert seen[name][i].dtype == part.dtype
-                assert seen[name][i].tobytes() == part[world].tobytes()
+                assert parts[name][i].dtype == part.dtype
+                assert parts[name][i].tobytes() == part[world].tobytes()
 
 
 @pytest.mark.shows("B6", "B4")
@@ -126,9 +126,9 @@ def test_the_last_window_is_what_was_acted_on(trained, monkeypatch, game):
         )
         assert reader.rows.slots < turns / 2  # the ring has gone around
         for turn in range(turns - 20, turns):
-            found = reader.observations(np.full(3, turn), np.arange(3))
+            stacked = reader.observations(np.full(3, turn), np.arange(3))
             for name, part in watched.acted_on[agent.id, turn].items():
-                assert found[name].tobytes() == part.tobytes()
+                assert stacked[name].tobytes() == part.tobytes()
 
 
 @pytest.mark.shows("B9")
@@ -141,9 +141,9 @@ def test_one_setting_says_how_many_frames_are_stacked(
 
     watched = Watched(training, monkeypatch)
 
-    seen = [*watched.acted_on.values(), *(parts for *_, parts in watched.batches)]
+    inputs = [*watched.acted_on.values(), *(parts for *_, parts in watched.batches)]
     assert watched.batches
-    assert {parts["view"].shape[1] for parts in seen} == {frames}
+    assert {parts["view"].shape[1] for parts in inputs} == {frames}
 
 
 @pytest.mark.shows("B9")
@@ -153,12 +153,11 @@ def test_each_agent_has_its_own_number_of_frames(trained, monkeypatch):
     watched = Watched(training, monkeypatch)
 
     acted = [
-        (agent, seen["view"].shape[1]) for (agent, _), seen in watched.acted_on.items()
+        (agent, parts["view"].shape[1]) for (agent, _), parts in watched.acted_on.items()
     ]
-    learned = [(agent, seen["view"].shape[1]) for agent, *_, seen in watched.batches]
+    learned = [(agent, parts["view"].shape[1]) for agent, *_, parts in watched.batches]
     assert set(acted) == set(learned)
-    both = acted + learned
-    assert set(both) == {("0", 2), ("1", 4), ("2", 2)}
+    assert set(acted) == {("0", 2), ("1", 4), ("2", 2)}
 
 
 @pytest.mark.shows("B7")
@@ -167,8 +166,8 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
     training = trained(game)
     kept = {}
 
-    for one in training.rounds():
-        boundary = one.number * SMALL["turns_per_round"]
+    for completed in training.rounds():
+        boundary = completed.number * SMALL["turns_per_round"]
         for agent in training.agents:
             rows = training.arena.rows(agent.id)
             for turn in range(boundary - SMALL["turns_per_round"], boundary):
@@ -179,7 +178,7 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
 
 
 @pytest.mark.shows("B7")
-def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
+def test_transitions_of_earlier_episodes_and_rounds_stay_usable(trained):
     training = trained(HUNT)  # a window of 20 turns, episodes of 9, rounds of 7
 
     train(training)
@@ -195,7 +194,7 @@ def test_steps_of_earlier_episodes_and_rounds_stay_usable(trained):
     assert len(set(worlds.tolist())) == 3
 
 
-def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
+def test_a_real_actor_repeats_itself_from_a_snapshot(trained):
     game = HUNT | {"acting": "in_turn"}
     training = trained(game, rounds=2, agents={"2": {"player": "forager"}})
     train(training)
@@ -203,21 +202,21 @@ def test_a_real_actor_plays_the_same_again_from_a_snapshot(trained):
     weights = PublishedWeights(training.arena, training.agents).exact(2)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
     actor = training.executor.now.actor_process.actor
-    rows = [training.arena.rows(m.id) for m in training.agents]
+    rows = [training.arena.rows(agent.id) for agent in training.agents]
 
-    found = []
+    records = []
     for _ in range(2):
         actor._restore(kept)
         for number in (3, 4):
             actor.play_round(number, weights)
-        found.append([one.records.tobytes() for one in rows])
-        found[-1].append(actor.state.hashes.tobytes())
+        records.append([each.records.tobytes() for each in rows])
+        records[-1].append(actor.state.hashes.tobytes())
 
-    assert found[0] == found[1]
+    assert records[0] == records[1]
 
 
 def test_ppo_draws_its_actions_whatever_epsilon_says(trained):
-    """Else the stored probability is not that of what was done."""
+    """Otherwise the stored probability is not that of the action taken."""
     plain, other = (
         trained(HUNT, algorithm="ppo"),
         trained(HUNT, algorithm="ppo", epsilon={"start": 0.0, "end": 0.0}),

@@ -263,7 +263,7 @@ def training_of(**settings):
     """Return a training of treasurehunt: 4 worlds, 10 turns per round."""
     entry = find("treasurehunt")
     raw = {"game": {"name": "treasurehunt"}, "worlds": 4, "turns_per_round": 10}
-    return Training(entry, resolve(raw | settings, entry.settings))
+    return Training.build(entry, resolve(raw | settings, entry.settings))
 
 
 @pytest.mark.shows("B10")

@@ -197,14 +197,14 @@ def warnings(**settings: object) -> str:
     [
         ({"learning_rate": 0.1}, "learning_rate 0.1 is high"),
         ({"batch_size": 2}, "batch_size 2 is small"),
-        ({"target.rate": 1.0}, "the target follows by 1 every 1 updates"),
-        ({"epsilon.steps": 10**9}, "it never stops exploring"),
+        ({"target.rate": 1.0}, "the target network hardly differs"),
+        ({"epsilon.steps": 10**9}, "exploration does not get down to epsilon.end"),
         ({"updates_per_round": 0}, "updates_per_round is 0"),
         ({"updates_per_round": 5000}, "it may overfit"),
         ({"discount": 1.0}, "discount is 1"),
         (
             {"epsilon.temperature": 0.1, "epsilon.start": 0.0, "epsilon.end": 0.0},
-            "nothing is ever tried",
+            "it never explores",
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -234,7 +234,7 @@ def test_a_run_too_short_to_ever_learn_is_pointed_out() -> None:
 
 @pytest.mark.shows("B11")
 def test_a_replay_smaller_than_what_is_played_before_learning_is_pointed_out() -> None:
-    assert "the first experience is lost unused" in warnings(**{"replay.capacity": 500})
+    assert "experience is overwritten unused" in warnings(**{"replay.capacity": 500})
 
 
 def test_the_shipped_defaults_are_not_warned_about() -> None:

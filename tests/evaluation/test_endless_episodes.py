@@ -1,4 +1,4 @@
-"""Games whose episodes never end: matches cut them off, and say so."""
+"""Games whose episodes never end: matches cut them off, and warn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import rookery
 from rookery.cli import app as cli
 from rookery.config.resolve import resolve
-from rookery.evaluation import play as playing
+from rookery.evaluation import play as play_module
 from rookery.evaluation.play import MOST_TURNS, most_turns
 from rookery.games.registry import find
 from rookery.runs.configure import configure
@@ -21,7 +21,7 @@ ENDLESS = """
 import numpy as np
 from pydantic import Field
 from rookery.config.base import Settings
-from rookery.games.base import Game, Observation, Outcome
+from rookery.games.base import Game, Observations, Outcome
 from rookery.specs import AgentSpec, Part
 
 PART = Part((1,), np.dtype(np.float32))
@@ -40,8 +40,8 @@ class Endless(Game):
         return ((0,),)
 
     def observe(self, agents):
-        seen = {"here": np.zeros((self.worlds, 1), np.float32)}
-        return Observation([seen], [~self.ended], [None])
+        parts = {"here": np.zeros((self.worlds, 1), np.float32)}
+        return Observations([parts], [~self.ended], [None])
 
     def act(self, agents, actions):
         pass
@@ -62,8 +62,8 @@ SMALL: dict[str, Any] = {
     "replay": {"capacity": 60, "warmup": 8},
 }
 LINE = (
-    "had not ended after 30 turns and were cut off, counting the returns so far: let "
-    "the game end its episodes, or set evaluate.turns to another limit."
+    "had not ended after 30 turns and were cut off; the returns so far count. Make the "
+    "game end its episodes, or set evaluate.turns to another limit."
 )
 
 
@@ -74,46 +74,46 @@ def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "./endless.py:Endless"
 
 
-def words(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[str, str]:
+def run_command(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[str, str]:
     with pytest.raises(SystemExit) as left:
         cli.main(list(command))
     assert not left.value.code
-    said = capsys.readouterr()
-    return said.out, " ".join(said.err.split())
+    printed = capsys.readouterr()
+    return printed.out, " ".join(printed.err.split())
 
 
-def test_episodes_without_an_end_are_cut_off_and_count_as_far_as_they_got(
+def test_endless_episodes_are_cut_off_and_count_with_their_returns_so_far(
     endless: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["worlds=2", "evaluate.episodes=6", "evaluate.turns=30", "--json"]
+    options = ["worlds=2", "evaluate.episodes=6", "evaluate.turns=30", "--json"]
 
-    printed, said = words(capsys, "evaluate", endless, *more)
+    printed, warned = run_command(capsys, "evaluate", endless, *options)
 
-    found = json.loads(printed)
-    assert found["episodes"] == 2  # a world that has no end begins no other episode
-    assert found["players"]["random"] == {
+    result = json.loads(printed)
+    assert result["episodes"] == 2  # a world whose episode never ends starts no other
+    assert result["players"]["random"] == {
         "mean": 30.0,
         "std": 0.0,
         "agents": {"0": 30.0},
         "cut": 2,
     }
-    assert said == f"warning: 2 episodes {LINE}"
+    assert warned == f"warning: 2 episodes {LINE}"
 
 
-def test_worlds_whose_episodes_end_play_their_whole_share(
+def test_worlds_whose_episodes_end_play_their_whole_quota(
     endless: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["worlds=2", "evaluate.episodes=6", "evaluate.turns=30", "--json"]
+    options = ["worlds=2", "evaluate.episodes=6", "evaluate.turns=30", "--json"]
 
-    printed, _ = words(capsys, "evaluate", endless, "game.endless=1", *more)
+    printed, _ = run_command(capsys, "evaluate", endless, "game.endless=1", *options)
 
-    found = json.loads(printed)
-    assert found["episodes"] == 1 + 3
-    assert found["players"]["random"]["cut"] == 1
+    result = json.loads(printed)
+    assert result["episodes"] == 1 + 3
+    assert result["players"]["random"]["cut"] == 1
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.processes)])
-def test_a_run_says_once_that_episodes_were_cut_off_and_writes_down_how_many(
+def test_a_run_warns_once_that_episodes_were_cut_off_and_records_how_many(
     endless: str, workers: int
 ) -> None:
     Path("counting.py").write_text(
@@ -127,12 +127,12 @@ def test_a_run_says_once_that_episodes_were_cut_off_and_writes_down_how_many(
     }
     entry, config = configure(endless, settings=settings)
     Path("run").mkdir()
-    session, said = Session(entry, config, Path("run")), []
-    session.say = said.append
+    session, messages = Session(entry, config, Path("run")), []
+    session.say = messages.append
 
-    session.run(lambda one: None)
+    session.run(lambda completed: None)
 
-    assert said == [f"warning: 2 episodes {LINE}"]
+    assert messages == [f"warning: 2 episodes {LINE}"]
     lines = [json.loads(x) for x in Path("run/evaluations.jsonl").read_text().splitlines()]
     assert [line["cut"] for line in lines] == [2] * 4
     recording = rookery.Recording.load("run/recordings/round-2.safetensors")
@@ -142,7 +142,7 @@ def test_a_run_says_once_that_episodes_were_cut_off_and_writes_down_how_many(
 
 
 def test_the_library_warns(endless: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playing, "MOST_TURNS", 2_000)
+    monkeypatch.setattr(play_module, "MOST_TURNS", 2_000)
 
     with pytest.warns(UserWarning, match="1 episode had not ended after 2,000 turns and"):
         match = rookery.play(endless, episodes=1)
@@ -151,7 +151,7 @@ def test_the_library_warns(endless: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert match.returns.tolist() == [[2_000]]
 
 
-def test_nothing_says_so_where_all_episodes_end() -> None:
+def test_nothing_is_reported_if_all_episodes_end() -> None:
     match = rookery.play("treasurehunt", episodes=3, turns=5)
 
     assert match.cut == 0
@@ -167,7 +167,7 @@ def test_nothing_says_so_where_all_episodes_end() -> None:
     ],
     ids=["by default", "a long game", "as the user says"],
 )
-def test_no_game_is_cut_off_that_ends_by_itself(
+def test_a_game_with_a_limit_is_not_cut_off_before_it(
     settings: dict[str, Any], most: int
 ) -> None:
     settings = {**settings, "game": {**settings.get("game", {}), "name": "treasurehunt"}}

@@ -1,4 +1,4 @@
-"""Pictures on disk, and the strip of scores."""
+"""GIFs, PNGs, and the strip of scores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_gif_shows_the_frames_it_was_given(tmp_path):
     assert np.array_equal(shown(tmp_path / "a.gif"), frames)
 
 
-def test_gif_loops_for_ever_at_the_pace_asked_for(tmp_path):
+def test_gif_loops_forever_at_the_given_speed(tmp_path):
     write_gif(tmp_path / "a.gif", moving_dot(3), milliseconds=200)
 
     with Image.open(tmp_path / "a.gif") as gif:
@@ -64,7 +64,7 @@ def test_equal_frames_are_stored_once_and_shown_for_longer(tmp_path):
     assert durations(tmp_path / "a.gif") == [300, 100]
 
 
-def test_what_stands_still_does_not_flicker(tmp_path):
+def test_what_does_not_move_does_not_flicker(tmp_path):
     rng = np.random.default_rng(0)
     still = rng.integers(256, size=(32, 32, 3), dtype=np.uint8)
     frames = [np.concatenate([still, frame]) for frame in moving_dot(8, size=32)]
@@ -103,12 +103,12 @@ def test_long_gif_of_little_movement_is_small(tmp_path):
 def test_gif_refuses_frames_of_several_shapes(tmp_path):
     frames = [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8)]
 
-    with pytest.raises(ValueError, match=r"one shape, found \[\(4, 4, 3\), \(4, 5, 3\)"):
+    with pytest.raises(ValueError, match=r"one shape, got \[\(4, 4, 3\), \(4, 5, 3\)"):
         write_gif(tmp_path / "a.gif", frames)
 
 
-def test_gif_refuses_to_be_made_of_nothing(tmp_path):
-    with pytest.raises(ValueError, match="one shape, found none"):
+def test_gif_refuses_no_frames(tmp_path):
+    with pytest.raises(ValueError, match="one shape, got none"):
         write_gif(tmp_path / "a.gif", [])
 
 
@@ -130,7 +130,7 @@ def test_gif_is_never_half_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_folder_is_made_and_holds_only_the_file(tmp_path):
+def test_folder_is_created_and_holds_only_the_file(tmp_path):
     path = tmp_path / "run" / "replays" / "a.gif"
 
     write_gif(path, moving_dot(2))
@@ -147,7 +147,7 @@ def test_png_holds_exactly_the_frame(tmp_path):
         assert np.array_equal(np.array(picture), frame)
 
 
-def test_scores_stand_beneath_an_untouched_frame():
+def test_scores_are_beneath_an_unchanged_frame():
     frame = moving_dot(1, size=320)[0]
 
     taller = with_scores(frame, ENTRIES)
@@ -164,7 +164,7 @@ def test_each_agent_has_a_dot_of_its_colour():
     assert (strip == BLUE).all(axis=-1).sum() > 20
 
 
-def test_note_stands_at_the_right():
+def test_note_is_at_the_right():
     frame = moving_dot(1, size=320)[0]
 
     with_note, other = (with_scores(frame, ENTRIES, note) for note in ("turn 7", "turn 8"))
@@ -192,13 +192,13 @@ def test_many_agents_take_several_rows():
     assert many.shape[1] == few.shape[1]
 
 
-def test_long_name_is_shortened_so_that_its_score_is_seen():
+def test_long_name_is_shortened_so_that_its_score_is_visible():
     frame = moving_dot(1, size=160)[0]
     name = "a rook with a very long name indeed"
 
-    one, other = (with_scores(frame, [(name, RED, score)]) for score in ("1", "8"))
+    low, high = (with_scores(frame, [(name, RED, score)]) for score in ("1", "8"))
 
-    assert not np.array_equal(one, other)
+    assert not np.array_equal(low, high)
 
 
 def test_no_agents_and_no_note_leave_the_frame_as_it_is():
@@ -212,8 +212,8 @@ def test_a_figure_of_an_unknown_format_is_refused_in_one_line(tmp_path: Path) ->
 
     with pytest.raises(
         ConfigError, match=r"the picture .*x\.foo cannot be written"
-    ) as told:
+    ) as raised:
         save_figure(figure, tmp_path / "x.foo")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     with pytest.raises(ConfigError, match="name a file such as"):
         save_figure(figure, tmp_path / "none" / "x.png")

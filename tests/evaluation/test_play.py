@@ -1,4 +1,4 @@
-"""Matches: episodes counted fairly, players seated rightly, what happened recorded."""
+"""Matches: which episodes count, who plays which agent, and recordings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ import rookery
 from rookery.config.resolve import resolve
 from rookery.errors import ConfigError, GameError, PlayerError
 from rookery.evaluation.play import (
-    Lineup,
     Match,
+    Seats,
     agents_of,
-    lineup,
+    assign_seats,
     play,
     play_match,
     player_name,
 )
 from rookery.games import gridworld as grid
-from rookery.games import registry as catalog
+from rookery.games import registry
 from rookery.games.base import Outcome
 from rookery.games.builtin.matrix import Cooperator, Defector
 from rookery.games.players import Observation, Player, RandomPlayer
@@ -37,7 +37,7 @@ DILEMMA = "iterated_prisoners_dilemma"
 
 def match_of(
     entry: Entry,
-    players: Lineup,
+    players: Seats,
     *,
     episodes: int = 4,
     worlds: int = 2,
@@ -45,15 +45,15 @@ def match_of(
 ) -> Match:
     raw = {"worlds": worlds, "game": {"name": entry.name}}
     config = resolve(raw, entry.settings)
-    seats = lineup(agents_of(entry, config), players)
+    seats = assign_seats(agents_of(entry, config), players)
     return play_match(entry, config, seats, episodes=episodes, record=record)
 
 
-def places(match: Match) -> set[tuple[int, int]]:
+def positions(match: Match) -> set[tuple[int, int]]:
     return {(episode.world, episode.number) for episode in match.episodes}
 
 
-def by_place(match: Match) -> dict[tuple[int, int], tuple[int, list[float]]]:
+def by_position(match: Match) -> dict[tuple[int, int], tuple[int, list[float]]]:
     return {
         (episode.world, episode.number): (episode.turns, episode.returns.tolist())
         for episode in match.episodes
@@ -61,15 +61,15 @@ def by_place(match: Match) -> dict[tuple[int, int], tuple[int, list[float]]]:
 
 
 def entry_of(rules: type[grid.GridGame]) -> Entry:
-    def build(settings: Any, *place: int) -> grid.GridEngine:
-        return grid.GridEngine(rules(settings), *place)
+    def build(settings: Any, *arguments: int) -> grid.GridEngine:
+        return grid.GridEngine(rules(settings), *arguments)
 
     players = {"random": RandomPlayer}
     return Entry(rules.__name__.lower(), "", rules.Settings, players, build)
 
 
 class Corridor(grid.GridGame):
-    """Two agents in a corridor; who moves is paid 1."""
+    """Two agents in a corridor; a move is rewarded with 1."""
 
     map = "......"
 
@@ -85,14 +85,14 @@ class Corridor(grid.GridGame):
 
 
 class Narrow(Corridor):
-    """Nobody may go up or down."""
+    """Moving up or down is illegal."""
 
     def legal(self, world: grid.World, me: grid.Me) -> Any:
         return np.tile([False, True, False, True], (world.worlds, 1))
 
 
 class Scored(Corridor):
-    """Trained on a shaped reward; what counts is the score."""
+    """Has a shaped reward for training, and a score that counts."""
 
     scored = True
 
@@ -108,13 +108,13 @@ class Leaver(Player):
         return np.full(self.worlds, int(turn == 0))
 
 
-class Says(Player):
-    """Chooses what it was told to."""
+class Fixed(Player):
+    """Always takes the same actions."""
 
-    choice: Any = 0
+    actions: Any = 0
 
     def act(self, observation: Observation, turn: int) -> Any:
-        return self.choice
+        return self.actions
 
 
 # Episodes.
@@ -133,22 +133,22 @@ def test_exactly_the_wanted_number_of_episodes_is_played(episodes, worlds):
 def test_worlds_share_episodes_that_do_not_divide_evenly():
     match = play(DILEMMA, episodes=10, worlds=4, turns=3)
 
-    shares = [(0, 3), (1, 3), (2, 2), (3, 2)]
-    assert places(match) == {(w, n) for w, share in shares for n in range(share)}
+    quotas = [(0, 3), (1, 3), (2, 2), (3, 2)]
+    assert positions(match) == {(w, n) for w, quota in quotas for n in range(quota)}
 
 
-def test_short_episodes_are_not_preferred_to_long_ones():
+def test_short_episodes_are_not_over_represented():
     match = play(DILEMMA, episodes=12, worlds=4, stop=0.1, turns=1000)
 
     assert len({episode.turns for episode in match.episodes}) > 3
-    assert places(match) == {(w, n) for w in range(4) for n in range(3)}
+    assert positions(match) == {(w, n) for w in range(4) for n in range(3)}
 
 
 def test_every_world_plays_its_first_episodes():
     few = play(DILEMMA, episodes=8, worlds=4, stop=0.1, turns=1000)
     many = play(DILEMMA, episodes=40, worlds=4, stop=0.1, turns=1000)
 
-    assert by_place(few).items() <= by_place(many).items()
+    assert by_position(few).items() <= by_position(many).items()
 
 
 def test_length_of_episodes_is_what_the_game_makes_it():
@@ -158,7 +158,7 @@ def test_length_of_episodes_is_what_the_game_makes_it():
     assert mean == pytest.approx(10, abs=4 * np.sqrt(90 / 400))
 
 
-def test_closing_turns_count_for_no_episode():
+def test_closing_turns_do_not_count():
     match = play("treasurehunt", episodes=6, worlds=2, turns=7)
 
     assert [episode.turns for episode in match.episodes] == [7] * 6
@@ -177,7 +177,7 @@ def test_counts_are_added_up_per_episode():
     assert counts == [[0.0, 4.0]] * 3
 
 
-def test_scores_are_reported_where_the_game_has_them():
+def test_scores_are_reported_if_the_game_has_them():
     match = match_of(entry_of(Scored), "random")
 
     assert match.returns.tolist() == [[5.0, 5.0]] * 4
@@ -203,15 +203,15 @@ def test_spread_of_a_single_episode_is_zero():
     assert match.summary()["std"] == 0.0
 
 
-def test_progress_is_told_as_episodes_finish():
-    entry = catalog.find(DILEMMA)
+def test_progress_is_reported_as_episodes_finish():
+    entry = registry.find(DILEMMA)
     raw = {"worlds": 2, "game": {"name": DILEMMA, "turns": 2}}
     config = resolve(raw, entry.settings)
-    told: list[int] = []
+    reported: list[int] = []
 
-    play_match(entry, config, ["random"] * 2, episodes=5, progress=told.append)
+    play_match(entry, config, ["random"] * 2, episodes=5, progress=reported.append)
 
-    assert told == [2, 4, 5]
+    assert reported == [2, 4, 5]
 
 
 # Seeds and worlds.
@@ -222,7 +222,7 @@ def test_same_seed_gives_the_same_match(game):
     first = play(game, episodes=4, worlds=2, seed=3, turns=20)
     second = play(game, episodes=4, worlds=2, seed=3, turns=20)
 
-    assert by_place(first) == by_place(second)
+    assert by_position(first) == by_position(second)
 
 
 @pytest.mark.parametrize("game", ["treasurehunt", DILEMMA])
@@ -246,14 +246,14 @@ def test_number_of_worlds_does_not_change_a_worlds_first_episode(game, settings)
     two = play(game, episodes=2, worlds=2, **settings)
     eight = play(game, episodes=8, worlds=8, **settings)
 
-    assert by_place(two).items() <= by_place(eight).items()
+    assert by_position(two).items() <= by_position(eight).items()
 
 
 def test_number_of_worlds_does_not_change_later_episodes_of_equal_length():
     two = play("treasurehunt", episodes=6, worlds=2, turns=10)
     eight = play("treasurehunt", episodes=24, worlds=8, turns=10)
 
-    assert by_place(two).items() <= by_place(eight).items()
+    assert by_position(two).items() <= by_position(eight).items()
 
 
 def test_worlds_differ_from_each_other():
@@ -291,24 +291,24 @@ def test_mapping_seats_players_by_id_and_random_ones_elsewhere(key):
     assert match.players == ("random", "forager", "random")
 
 
-def test_player_may_be_a_class():
+def test_player_can_be_a_class():
     match = play(DILEMMA, {0: Defector, 1: Cooperator}, turns=4)
 
     assert match.players == ("defector", "cooperator")
     assert match.returns[0].tolist() == [20.0, 0.0]
 
 
-def test_class_alone_seats_that_player_everywhere():
+def test_single_class_seats_that_player_everywhere():
     match = play(DILEMMA, Defector, turns=4)
 
     assert match.returns[0].tolist() == [4.0, 4.0]
 
 
-def test_class_of_players_is_called_by_its_name_in_lower_case():
+def test_name_of_a_class_of_players_is_lower_case():
     assert player_name(Defector) == "defector"
 
 
-def test_better_player_fares_better():
+def test_better_player_gets_a_higher_return():
     match = play("treasurehunt", ["forager", "random", "random"], episodes=8, worlds=8)
 
     forager, *others = match.returns.mean(axis=0)
@@ -321,17 +321,17 @@ def test_unknown_setting_of_the_game_is_answered_with_the_nearest():
 
 
 @pytest.mark.parametrize("history", [(0, 1), (1, -1), (2, 0)], ids=str)
-def test_player_that_looks_back_no_turn_is_told(history):
+def test_player_that_looks_back_zero_turns_is_refused(history):
     with pytest.raises(ConfigError, match=r"game\.history"):
         play(DILEMMA, history=history)
 
 
-@pytest.mark.parametrize("wanted", [{"episodes": 0}, {"worlds": 0}, {"worlds": -1}])
-def test_playing_nothing_or_nowhere_is_told(wanted):
-    (name,) = wanted
+@pytest.mark.parametrize("settings", [{"episodes": 0}, {"worlds": 0}, {"worlds": -1}])
+def test_playing_no_episodes_or_worlds_is_refused(settings):
+    (name,) = settings
 
     with pytest.raises(ConfigError, match=name):
-        play("treasurehunt", **wanted)
+        play("treasurehunt", **settings)
 
 
 def test_unknown_player_is_answered_with_the_nearest():
@@ -343,7 +343,7 @@ def test_unknown_player_is_answered_with_the_nearest():
     )
 
 
-def test_player_unlike_any_other_is_answered_with_the_list():
+def test_player_with_no_similar_name_is_answered_with_the_list():
     with pytest.raises(ConfigError) as raised:
         play("treasurehunt", "xyzzy")
 
@@ -352,29 +352,29 @@ def test_player_unlike_any_other_is_answered_with_the_list():
     )
 
 
-def test_wrong_number_of_players_is_told():
+def test_wrong_number_of_players_is_refused():
     with pytest.raises(ConfigError) as raised:
         play("treasurehunt", ["random", "forager"])
 
     assert str(raised.value) == (
-        "2 players for the 3 agents of 'treasurehunt': name one player for all agents, "
+        "got 2 players for the 3 agents of 'treasurehunt': name one player for all agents, "
         "or one per agent."
     )
 
 
-def test_empty_list_of_players_is_told():
-    with pytest.raises(ConfigError, match="0 players for the 3 agents of 'treasurehun"):
+def test_empty_list_of_players_is_refused():
+    with pytest.raises(ConfigError, match="got 0 players for the 3 agents of 'treasurehun"):
         play("treasurehunt", [])
 
 
-def test_unknown_agent_is_told():
+def test_unknown_agent_is_refused():
     with pytest.raises(ConfigError) as raised:
         play("treasurehunt", {7: "forager"})
 
     assert str(raised.value) == "unknown agent '7': known are 0, 1, 2."
 
 
-def test_all_unknown_agents_are_told_at_once():
+def test_all_unknown_agents_are_reported_at_once():
     with pytest.raises(ConfigError) as raised:
         play("treasurehunt", {7: "forager", 8: "forager"})
 
@@ -397,20 +397,20 @@ def test_player_remembers_within_an_episode():
 
 def test_player_forgets_only_where_an_episode_starts():
     lengths = {"stop": 0.2, "turns": 1000}
-    alone = play(DILEMMA, ["grim", "random"], episodes=1, worlds=1, **lengths)
-    among = play(DILEMMA, ["grim", "random"], episodes=40, worlds=4, **lengths)
+    single = play(DILEMMA, ["grim", "random"], episodes=1, worlds=1, **lengths)
+    several = play(DILEMMA, ["grim", "random"], episodes=40, worlds=4, **lengths)
 
-    assert by_place(alone).items() <= by_place(among).items()
+    assert by_position(single).items() <= by_position(several).items()
 
 
-# Actions that are none.
+# Invalid actions.
 
 
 REFUSED = ": choose integers from 0 to 3 that are legal in the observation."
 
 
 @pytest.mark.parametrize(
-    ("choice", "found"),
+    ("actions", "problem"),
     [
         (np.array([1, 4]), "action 4 in world 1"),
         (np.array([1, -1]), "action -1 in world 1"),
@@ -419,18 +419,18 @@ REFUSED = ": choose integers from 0 to 3 that are legal in the observation."
     ],
     ids=["too large", "negative", "not allowed", "huge"],
 )
-def test_illegal_action_of_a_player_is_refused(choice, found):
-    player = type("Wrong", (Says,), {"choice": choice})
+def test_illegal_action_of_a_player_is_refused(actions, problem):
+    player = type("Wrong", (Fixed,), {"actions": actions})
 
     with pytest.raises(PlayerError) as raised:
         match_of(entry_of(Narrow), ["random", player])
 
-    assert str(raised.value) == f"the player of agent '1' chose {found}{REFUSED}"
+    assert str(raised.value) == f"the player of agent '1' chose {problem}{REFUSED}"
 
 
 @pytest.mark.parametrize("game", [Narrow, Corridor], ids=["some legal", "all legal"])
 @pytest.mark.parametrize(
-    "choice",
+    "actions",
     [
         np.array([1.0, 2.5]),
         np.array([np.nan, 1.0]),
@@ -441,15 +441,15 @@ def test_illegal_action_of_a_player_is_refused(choice, found):
     ],
     ids=["fractions", "NaN", "a column", "too many", "names", "nothing"],
 )
-def test_choice_that_is_no_array_of_whole_numbers_is_refused(game, choice):
-    player = type("Wrong", (Says,), {"choice": choice})
+def test_actions_that_are_not_an_array_of_whole_numbers_are_refused(game, actions):
+    player = type("Wrong", (Fixed,), {"actions": actions})
 
     with pytest.raises(PlayerError, match="the player of agent '1' returned"):
         match_of(entry_of(game), ["random", player])
 
 
-def test_action_of_an_agent_that_is_out_does_not_count():
-    class Idle(Says):
+def test_action_of_an_inactive_agent_does_not_count():
+    class Idle(Fixed):
         def act(self, observation: Observation, turn: int) -> Any:
             return np.where(observation.active, 0, 99)
 
@@ -466,21 +466,21 @@ def test_random_player_takes_legal_actions_only():
 
 
 @pytest.mark.parametrize(
-    ("choice", "error"), [(9, PlayerError), (1, None)], ids=["after an error", "after all"]
+    ("action", "error"), [(9, PlayerError), (1, None)], ids=["after an error", "after all"]
 )
-def test_game_is_closed_after_a_match(choice, error):
+def test_game_is_closed_after_a_match(action, error):
     built, closed = [], []
 
     class Closing(grid.GridEngine):
         def close(self) -> None:
             closed.append(self)
 
-    def build(settings: Any, *place: int) -> Closing:
-        built.append(Closing(Corridor(settings), *place))
+    def build(settings: Any, *arguments: int) -> Closing:
+        built.append(Closing(Corridor(settings), *arguments))
         return built[-1]
 
     entry = replace(entry_of(Corridor), build=build)
-    player = type("Wrong", (Says,), {"choice": np.array([choice] * 2)})
+    player = type("Wrong", (Fixed,), {"actions": np.array([action] * 2)})
     with pytest.raises(error) if error else nullcontext():
         match_of(entry, player)
 
@@ -499,7 +499,7 @@ def test_every_episode_is_recorded_once():
     match = play(DILEMMA, episodes=7, worlds=3, record=True, stop=0.2)
 
     recorded = [(r.world, r.episode) for r in match.recordings]
-    assert sorted(recorded) == sorted(places(match))
+    assert sorted(recorded) == sorted(positions(match))
 
 
 def test_recording_is_as_long_as_its_episode():
@@ -509,15 +509,15 @@ def test_recording_is_as_long_as_its_episode():
     assert {(r.world, r.episode): r.turns for r in match.recordings} == turns
 
 
-def test_recording_holds_what_was_done_and_where_everybody_was():
+def test_recording_holds_actions_rewards_counts_and_facts():
     match = play("gathering", record=True, turns=6, agents=2)
 
     shapes = {name: a.shape for name, a in match.recordings[0].arrays.items()}
-    both = dict.fromkeys(["actions", "active", "rewards"], (6, 2))
-    both |= dict.fromkeys(["terminated", "truncated"], (6, 2))
-    both |= dict.fromkeys(["counts.apples", "counts.zaps", "counts.hits"], (6, 2))
-    both |= dict.fromkeys(["facts.facing", "facts.marks"], (6, 2))
-    assert shapes.items() >= {**both, "facts.position": (6, 2, 2)}.items()
+    per_agent = ["actions", "active", "rewards", "terminated", "truncated"]
+    per_agent += ["counts.apples", "counts.zaps", "counts.hits"]
+    per_agent += ["facts.facing", "facts.marks"]
+    expected = {**dict.fromkeys(per_agent, (6, 2)), "facts.position": (6, 2, 2)}
+    assert shapes.items() >= expected.items()
     assert {shape[0] for shape in shapes.values()} == {6}
 
 
@@ -537,7 +537,7 @@ def test_recorded_actions_are_those_the_players_chose():
     assert match.recordings[0].arrays["actions"].tolist() == [[1, 0], [1, 1], [1, 1]]
 
 
-def test_recorded_facts_are_of_the_moment_after_the_turn():
+def test_recorded_facts_are_taken_after_the_turn():
     match = play(DILEMMA, ["defector", "tit_for_tat"], record=True, turns=3)
 
     arrays = match.recordings[0].arrays
@@ -545,15 +545,15 @@ def test_recorded_facts_are_of_the_moment_after_the_turn():
     assert arrays["facts.turn"].tolist() == [1, 2, 3]
 
 
-def test_recorded_scores_are_there_where_the_game_has_them():
+def test_scores_are_recorded_if_the_game_has_them():
     match = match_of(entry_of(Scored), "random", record=True)
 
     assert match.recordings[0].arrays["scores"].tolist() == [[1.0, 1.0]] * 5
 
 
-def test_recording_keeps_what_the_game_writes_over():
+def test_recording_copies_arrays_that_the_game_overwrites():
     class OneBuffer(grid.GridEngine):
-        """Pays 1, 2, 3 … out of one array, and shows its own clock as a fact."""
+        """Rewards 1, 2, 3 … in one array, and has its own clock as a fact."""
 
         paid = np.zeros((2, 2), np.float32)
         clock = np.zeros(2, np.int64)
@@ -567,8 +567,8 @@ def test_recording_keeps_what_the_game_writes_over():
         def facts(self) -> dict[str, Any]:
             return {"clock": self.clock}
 
-    def build(settings: Any, *place: int) -> OneBuffer:
-        return OneBuffer(Corridor(settings), *place)
+    def build(settings: Any, *arguments: int) -> OneBuffer:
+        return OneBuffer(Corridor(settings), *arguments)
 
     match = match_of(
         replace(entry_of(Corridor), build=build), "random", episodes=2, record=True
@@ -594,19 +594,19 @@ def test_only_the_wanted_episodes_of_the_first_world_are_filmed():
     assert filmed == [(0, 0), (0, 1)]
 
 
-def test_film_alone_records_the_filmed_episodes_and_no_others():
+def test_film_without_record_records_the_filmed_episodes_only():
     match = play("treasurehunt", episodes=6, worlds=2, film=1, turns=3)
 
     assert [(r.world, r.episode) for r in match.recordings] == [(0, 0)]
 
 
-def test_film_has_one_picture_per_turn():
+def test_film_has_one_frame_per_turn():
     match = play("treasurehunt", film=1, turns=3, height=5, width=6)
 
     assert match.recordings[0].arrays["frames"].shape == (3, 5 * 32, 6 * 32, 3)
 
 
-def test_filming_a_game_without_pictures_is_told():
+def test_filming_a_game_without_pictures_is_refused():
     with pytest.raises(GameError) as raised:
         play(DILEMMA, film=1)
 
@@ -628,7 +628,7 @@ def test_gif_of_a_match_can_be_read_back(tmp_path: Path):
         assert gif.info["duration"] == 100
 
 
-def test_recording_of_a_match_survives_the_disk(tmp_path: Path):
+def test_recording_of_a_match_can_be_saved_and_loaded(tmp_path: Path):
     match = play("gathering", film=1, turns=3)
     recording = match.recordings[0]
     recording.save(tmp_path / "episode.safetensors")
@@ -648,7 +648,7 @@ def test_matches_of_trained_agents_leave_no_descriptor_behind(tmp_path):
     settings = {"rounds": 1, "turns_per_round": 10, "worlds": 2, "game.turns": 5}
     run = rookery.train("treasurehunt", run=tmp_path / "run", **settings)
     rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
-    gc.collect()  # the memory of the training goes when its last array does
+    gc.collect()  # frees the memory of the training with its last array
     before = len(os.listdir("/proc/self/fd"))
 
     for _ in range(3):

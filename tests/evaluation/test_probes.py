@@ -1,4 +1,4 @@
-"""Probes: what a function is given, what becomes of what it finds, and of mistakes."""
+"""Probes: when they are called, what they get, their results, and their mistakes."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def train(tmp_path, monkeypatch):
     """Train with a probe: train(code, **settings)."""
     monkeypatch.chdir(tmp_path)
 
-    def run(code: str, folder: str = "run", **chosen) -> rookery.Run:
+    def run(code: str, folder: str = "run", **settings) -> rookery.Run:
         Path("mine.py").write_text(code)
-        return rookery.train("treasurehunt", run=folder, **(SMALL | chosen))
+        return rookery.train("treasurehunt", run=folder, **(SMALL | settings))
 
     return run
 
 
-def test_a_probe_is_asked_before_the_first_round_and_every_so_many(train):
+def test_a_probe_is_called_before_the_first_round_and_then_periodically(train):
     run = train(PLAIN, probe=PROBE)
 
     table = run.probes()
@@ -80,7 +80,7 @@ def test_a_probe_is_asked_before_the_first_round_and_every_so_many(train):
     assert table["return"].notna().all()
 
 
-def test_what_it_finds_is_in_tensorboard(train):
+def test_its_results_are_in_tensorboard(train):
     run = train(PLAIN, probe=PROBE)
 
     board = EventAccumulator(str(run.path / "tensorboard"))
@@ -99,16 +99,16 @@ def test_a_probe_changes_not_one_bit_of_training(train, code):
 
 
 @pytest.mark.processes
-def test_a_probe_finds_the_same_in_several_processes(train):
-    one = train(PLAIN, folder="one", probe=PROBE)
+def test_a_probe_has_the_same_results_in_several_processes(train):
+    single = train(PLAIN, folder="single", probe=PROBE)
 
     several = train(PLAIN, folder="several", probe=PROBE, workers=1)
 
-    assert several.digest() == one.digest()
-    assert several.probes().equals(one.probes())
+    assert several.digest() == single.digest()
+    assert several.probes().equals(single.probes())
 
 
-def test_probes_evaluations_and_recordings_do_not_get_in_each_others_way(train):
+def test_probes_evaluations_and_recordings_can_have_different_periods(train):
     others = {"evaluate": {"every_rounds": 3}, "record": {"every_rounds": 2}}
 
     run = train(PLAIN, rounds=6, probe=PROBE | {"every_rounds": 4}, **others)
@@ -119,7 +119,7 @@ def test_probes_evaluations_and_recordings_do_not_get_in_each_others_way(train):
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.processes)])
-def test_a_mistake_is_told_before_the_first_round(train, workers):
+def test_an_error_ends_the_run_before_the_first_round(train, workers):
     code = "def ask(players, game):\n    return players[7]\n"
 
     with pytest.raises(
@@ -132,7 +132,7 @@ def test_a_mistake_is_told_before_the_first_round(train, workers):
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "message"),
     [
         ("def ask(players, game):\n    return 3", "returned 3, expected numbers by name"),
         (
@@ -141,48 +141,48 @@ def test_a_mistake_is_told_before_the_first_round(train, workers):
         ),
         (
             "def ask(players, game):\n    return {i: i for i in range(9999)}",
-            "returned 9999 numbers, which take .* bytes: 8192 are the most",
+            "returned 9999 numbers of .* bytes in total, expected at most 8192 bytes",
         ),
     ],
     ids=["a number", "a word", "too many"],
 )
-def test_what_is_no_answer_is_told(train, code, words):
-    with pytest.raises(rookery.ProbeError, match=words):
+def test_a_result_that_is_not_numbers_by_name_is_refused(train, code, message):
+    with pytest.raises(rookery.ProbeError, match=message):
         train(code, probe=PROBE)
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "message"),
     [
         ("x = 1", "has no 'ask'"),
-        ("ask = 1", "'./mine.py:ask', 1: name a function of \\(players, game\\)"),
+        ("ask = 1", "'./mine.py:ask', which is 1: name a function of \\(players, game\\)"),
         ("def ask(players): pass", "name a function of \\(players, game\\)"),
         ("def ask(", "could not be imported \\(line 1\\)"),
     ],
 )
-def test_what_is_no_probe_is_told_before_anything_starts(train, code, words):
-    with pytest.raises(rookery.ConfigError, match=words):
+def test_what_is_not_a_probe_is_refused_before_anything_starts(train, code, message):
+    with pytest.raises(rookery.ConfigError, match=message):
         train(code, probe=PROBE)
 
 
-def test_a_probe_that_fails_later_is_on_record_and_training_goes_on(train):
-    said = []
+def test_an_error_in_a_later_round_is_recorded_and_training_continues(train):
+    messages = []
     Path("mine.py").write_text(LATER)
     entry, config = configure("treasurehunt", settings=SMALL | {"probe": PROBE})
     Path("run").mkdir()
     session = Session(entry, config, Path("run"))
-    session.say = said.append
+    session.say = messages.append
 
-    session.run(lambda one: None)
+    session.run(lambda completed: None)
 
     assert rookery.Run("run").probes()["round"].tolist() == [0]
-    assert "raised KeyError: 'nothing there' (line 4) (after round 4)" in said[-1]
-    assert "Training goes on" in said[-1]
-    about = json.loads(Path("run/failures/probe.attempt-4.json").read_text())
-    assert "in ask" in about["traceback"]
+    assert "raised KeyError: 'nothing there' (line 4) (after round 4)" in messages[-1]
+    assert "Training goes on" in messages[-1]
+    failure = json.loads(Path("run/failures/probe.attempt-4.json").read_text())
+    assert "in ask" in failure["traceback"]
 
 
-def test_a_run_that_goes_on_asks_the_rest_and_nothing_twice(train):
+def test_a_resumed_run_calls_the_probe_for_the_remaining_rounds_only(train):
     whole = train(PLAIN, folder="whole", probe=PROBE, rounds=6)
     entry, config = configure(
         "treasurehunt", settings=SMALL | {"probe": PROBE, "rounds": 6}
@@ -191,7 +191,7 @@ def test_a_run_that_goes_on_asks_the_rest_and_nothing_twice(train):
     stop = StopFlag()
     with pytest.raises(Stopped):
         Session(entry, config, Path("run"), stop).run(
-            lambda one: setattr(stop, "signal", 15 if one.number == 3 else None)
+            lambda completed: setattr(stop, "signal", 15 if completed.number == 3 else None)
         )
 
     run = rookery.resume("run", probe="./mine.py:ask")
@@ -200,36 +200,34 @@ def test_a_run_that_goes_on_asks_the_rest_and_nothing_twice(train):
     assert run.digest() == whole.digest()
 
 
-def test_a_folder_does_not_name_code_that_is_then_run(train):
+def test_code_named_only_by_a_run_folder_is_not_run(train):
     train(PLAIN, probe=PROBE)
 
     with pytest.raises(
         rookery.ConfigError,
-        match=r"names the probe './mine.py:ask', which is code: .* probe.code=./mine.py",
+        match=r"names the probe './mine.py:ask', which is code. If .* probe.code=./mine.py",
     ):
         rookery.resume("run")
 
 
-def test_a_file_of_settings_does_not_name_code_either(train, capsys):
+def test_code_named_only_by_a_settings_file_is_not_run(train, capsys):
     train(PLAIN, probe=PROBE)
-    words = ["train", "--config", "run/config.toml", "--run", "again"]
-
     with pytest.raises(SystemExit) as ended:
-        cli.main(words)
+        cli.main(["train", "--config", "run/config.toml", "--run", "again"])
 
     assert ended.value.code == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "too: probe.code=./mine.py:ask" in told
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "too: probe.code=./mine.py:ask" in printed
 
 
-def test_a_run_without_a_probe_gets_none_when_it_goes_on(train):
+def test_a_probe_cannot_be_added_on_resume(train):
     train(PLAIN)
 
     with pytest.raises(rookery.ConfigError, match="has no probe, and cannot get one"):
         rookery.resume("run", probe="./mine.py:ask")
 
 
-def test_a_run_with_a_probe_does_not_lose_it_when_it_goes_on(train):
+def test_a_probe_cannot_be_removed_on_resume(train):
     run = train(PLAIN, probe=PROBE)
 
     with pytest.raises(rookery.ConfigError, match="has a probe, and cannot lose it when"):
@@ -248,6 +246,6 @@ def ask(players, game):
     return {"turns": short.episodes[0].turns, "worlds": worlds}
 """
 
-    found = train(code, probe=PROBE, rounds=1).probes()
+    table = train(code, probe=PROBE, rounds=1).probes()
 
-    assert found[["turns", "worlds"]].values.tolist() == [[4, 2]]
+    assert table[["turns", "worlds"]].values.tolist() == [[4, 2]]

@@ -1,4 +1,4 @@
-"""Recordings of episodes: what is saved comes back, and what is no recording is told."""
+"""Recordings of episodes: saved and loaded, other files refused, and shown as films."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from rookery.errors import ConfigError
 from rookery.evaluation.recordings import Recording
 
-ABOUT = {"world": 3, "episode": 5, "agents": ["0", "1"], "players": ["random", "wise"]}
+METADATA = {"world": 3, "episode": 5, "agents": ["0", "1"], "players": ["random", "wise"]}
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -26,8 +26,8 @@ def arrays() -> dict[str, np.ndarray]:
     }
 
 
-def recording(**more: np.ndarray) -> Recording:
-    return Recording(3, 5, ("0", "1"), ("random", "wise"), {**arrays(), **more})
+def recording(**extra: np.ndarray) -> Recording:
+    return Recording(3, 5, ("0", "1"), ("random", "wise"), {**arrays(), **extra})
 
 
 def frames() -> np.ndarray:
@@ -78,7 +78,7 @@ def test_frames_come_back(tmp_path):
     assert np.array_equal(loaded.arrays["frames"], pictures)
 
 
-# Files that are no recordings.
+# Files that are not recordings.
 
 
 def cut_short(path: Path) -> None:
@@ -102,22 +102,22 @@ def others_metadata(path: Path) -> None:
     save_file(arrays(), path, metadata={"format": "pt"})
 
 
-def metadata_of_another_form(path: Path) -> None:
+def metadata_that_is_a_list(path: Path) -> None:
     save_file(arrays(), path, metadata={"rookery": "[1, 2]"})
 
 
-def metadata_that_is_no_json(path: Path) -> None:
+def metadata_that_is_not_json(path: Path) -> None:
     save_file(arrays(), path, metadata={"rookery": "{world"})
 
 
 def metadata_without_a_world(path: Path) -> None:
-    about = {name: value for name, value in ABOUT.items() if name != "world"}
-    save_file(arrays(), path, metadata={"rookery": json.dumps(about)})
+    metadata = {name: value for name, value in METADATA.items() if name != "world"}
+    save_file(arrays(), path, metadata={"rookery": json.dumps(metadata)})
 
 
 def arrays_without_actions(path: Path) -> None:
     kept = {name: array for name, array in arrays().items() if name != "actions"}
-    save_file(kept, path, metadata={"rookery": json.dumps(ABOUT)})
+    save_file(kept, path, metadata={"rookery": json.dumps(METADATA)})
 
 
 def folder(path: Path) -> None:
@@ -132,15 +132,15 @@ def folder(path: Path) -> None:
         empty,
         others_weights,
         others_metadata,
-        metadata_of_another_form,
-        metadata_that_is_no_json,
+        metadata_that_is_a_list,
+        metadata_that_is_not_json,
         metadata_without_a_world,
         arrays_without_actions,
         folder,
     ],
     ids=lambda spoil: spoil.__name__,
 )
-def test_file_that_is_no_recording_is_told_in_one_line(tmp_path, spoil):
+def test_file_that_is_not_a_recording_is_refused_in_one_line(tmp_path, spoil):
     path = tmp_path / "episode.safetensors"
     spoil(path)
 
@@ -148,12 +148,12 @@ def test_file_that_is_no_recording_is_told_in_one_line(tmp_path, spoil):
         Recording.load(path)
 
     message = str(raised.value)
-    assert message.startswith(f"{path} is no recording of an episode (")
+    assert message.startswith(f"{path} is not a recording of an episode (")
     assert message.endswith("): name a file that rookery recorded.")
     assert "\n" not in message
 
 
-def test_missing_file_is_told_in_one_line(tmp_path):
+def test_missing_file_is_refused_in_one_line(tmp_path):
     path = tmp_path / "nowhere.safetensors"
 
     with pytest.raises(ConfigError) as raised:
@@ -172,11 +172,11 @@ def test_film_without_frames_says_how_to_get_them():
     with pytest.raises(ConfigError) as raised:
         recording().film()
 
-    assert str(raised.value) == ("this recording has no pictures: play it with film=1.")
+    assert str(raised.value) == "this recording has no frames: play it with film=1."
 
 
 def test_gif_without_frames_says_how_to_get_them(tmp_path):
-    with pytest.raises(ConfigError, match="has no pictures: play it with film=1"):
+    with pytest.raises(ConfigError, match="has no frames: play it with film=1"):
         recording().write_gif(tmp_path / "episode.gif")
 
     assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,7 @@ SMALL = {
 }
 
 
-def recording(**more: np.ndarray) -> Recording:
+def recording(**extra: np.ndarray) -> Recording:
     arrays = {
         "actions": np.array([[0, 1], [1, 0], [1, 1]], np.int32),
         "active": np.array([[True, True], [True, False], [True, True]]),
@@ -34,7 +34,7 @@ def recording(**more: np.ndarray) -> Recording:
         "frames": np.zeros((3, 4, 4, 3), np.uint8),
     }
     names = (("stay", "go"), ("stay", "go"))
-    return Recording(3, 5, ("a", "b"), ("random", "wise"), arrays | more, names)
+    return Recording(3, 5, ("a", "b"), ("random", "wise"), arrays | extra, names)
 
 
 def test_a_row_is_one_turn_of_one_agent():
@@ -47,7 +47,7 @@ def test_a_row_is_one_turn_of_one_agent():
     assert not row["active"]
 
 
-def test_facts_of_agents_and_of_the_world_stand_in_columns():
+def test_facts_about_agents_and_about_the_world_are_columns():
     table = table_of([recording()])
 
     assert table["facts.position.0"].tolist() == [0, 2, 4, 6, 8, 10]
@@ -76,7 +76,7 @@ def test_a_match_is_a_table_of_all_its_episodes():
     assert set(table["action_name"]) <= set(match.agents[0].action_names)
 
 
-def test_what_was_recorded_in_training_is_a_table(tmp_path):
+def test_recordings_of_training_are_a_table(tmp_path):
     run = rookery.train(
         "treasurehunt", run=tmp_path / "run", rounds=4, **SMALL, record={"every_rounds": 2}
     )
@@ -109,9 +109,9 @@ def test_the_command_writes_parquet(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"), [("pandas", "tables need pandas"), ("pyarrow", "need pyarrow")]
+    ("missing", "message"), [("pandas", "tables need pandas"), ("pyarrow", "need pyarrow")]
 )
-def test_a_missing_library_is_named(tmp_path, capsys, monkeypatch, missing, words):
+def test_a_missing_library_is_named(tmp_path, capsys, monkeypatch, missing, message):
     rookery.train("treasurehunt", run=tmp_path / "run", rounds=1, **SMALL)
     monkeypatch.setitem(sys.modules, missing, None)
     file = str(tmp_path / "x.parquet")
@@ -120,6 +120,6 @@ def test_a_missing_library_is_named(tmp_path, capsys, monkeypatch, missing, word
         cli.main(["record", str(tmp_path / "run"), file, "evaluate.episodes=1"])
 
     assert ended.value.code == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert words in told
-    assert "pip install 'rookery[analysis]'" in told
+    printed = " ".join(capsys.readouterr().err.split())
+    assert message in printed
+    assert "pip install 'rookery[analysis]'" in printed

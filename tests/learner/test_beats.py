@@ -1,4 +1,4 @@
-"""Signs of life: a round of many updates may take long, and is not taken for hanging."""
+"""Learners give signs of life, so that a long round is not mistaken for a hang."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ALGORITHMS = {
 
 @pytest.mark.shows("F3")
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_learner_gives_a_sign_of_life_with_every_update(name: str) -> None:
-    crew = GroupTrainer(ALGORITHMS[name], [agent_of(), agent_of(1)])
-    crew.train(rounds=3)
+def test_a_learner_beats_with_every_update(name: str) -> None:
+    trainer = GroupTrainer(ALGORITHMS[name], [agent_of(), agent_of(1)])
+    trainer.train(rounds=3)
     beats: list[int] = []
-    crew.learner.beat = lambda: beats.append(1)
+    trainer.learner.beat = lambda: beats.append(1)
 
-    metrics = crew.train()
+    metrics = trainer.train()
 
     assert len(beats) == metrics[0]["updates"] > 1

@@ -1,4 +1,4 @@
-"""Stacked agents: in any company an agent gets the bits that it gets alone."""
+"""Stacked agents get the same bits as on their own, in any group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.algorithms.conftest import (
 )
 
 ME = 3
-"""The agent that is looked at."""
+"""The number of the agent that is compared."""
 BOTH = pytest.mark.parametrize("algorithm", [IQN, PPO], ids=["iqn", "ppo"])
 
 GRID = {"view": Part((3, 4, 5), np.dtype(np.uint8), scale=1 / 255), "self": PARTS["self"]}
@@ -139,7 +139,7 @@ CASES = {
     ),
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
-# What agents of one group may differ in; others have it, the one looked at does not.
+# What agents of one group can differ in: given to the others, not to the one compared.
 OTHERS = [
     {},
     {"learning_rate": 0.3, "discount": 0.5},
@@ -151,72 +151,73 @@ OTHERS = [
 ]
 
 
-def plan_in(case, number, **also):
-    """Return an agent of a case; only others than the one looked at may differ."""
-    _, chosen, spec = CASES[case]
+def agent_in(case, number, **changes):
+    """Return an agent of a case, with changed settings."""
+    _, settings, spec = CASES[case]
     merged = {
-        name: {**chosen.get(name, {}), **also.get(name, {})}
-        if isinstance(chosen.get(name, also.get(name)), dict)
-        else also.get(name, chosen.get(name))
-        for name in chosen.keys() | also.keys()
+        name: {**settings.get(name, {}), **changes.get(name, {})}
+        if isinstance(settings.get(name, changes.get(name)), dict)
+        else changes.get(name, settings.get(name))
+        for name in settings.keys() | changes.keys()
     }
     return agent_of(number, spec_of(number, **spec), **merged)
 
 
-def company_of(case, size, place):
-    """Return plans with the one looked at in a place among others unlike it."""
+def group_of(case, size, position):
+    """Return agents with the one compared at a position among others unlike it."""
     numbers = [number for number in range(size + 1) if number != ME][: size - 1]
     agents = [
-        plan_in(case, number, **OTHERS[i % len(OTHERS)]) for i, number in enumerate(numbers)
+        agent_in(case, number, **OTHERS[i % len(OTHERS)])
+        for i, number in enumerate(numbers)
     ]
-    agents.insert(place, plan_in(case, ME))
+    agents.insert(position, agent_in(case, ME))
     return agents
 
 
-def trained(case, agents, rounds=3, luck=None, worlds=WORLDS):
-    crew = GroupTrainer(CASES[case][0], agents, luck, worlds=worlds)
-    crew.train(rounds=rounds)
-    return crew.states
+def trained(case, agents, rounds=3, data_seed=None, worlds=WORLDS):
+    trainer = GroupTrainer(CASES[case][0], agents, data_seed, worlds=worlds)
+    trainer.train(rounds=rounds)
+    return trainer.states
 
 
 @cache
-def trained_alone(case):
-    (alone,) = trained(case, [plan_in(case, ME)])
-    return alone
+def trained_separately(case):
+    (state,) = trained(case, [agent_in(case, ME)])
+    return state
 
 
 @cache
 def trained_as_a_pair(case):
-    return trained(case, [plan_in(case, 0), plan_in(case, ME)])
+    return trained(case, [agent_in(case, 0), agent_in(case, ME)])
 
 
 # Learning.
 
 
 @pytest.mark.shows("A1", "A2")
-@pytest.mark.parametrize(("size", "place"), [(2, 1), (3, 0), (8, 5)])
+@pytest.mark.parametrize(("size", "position"), [(2, 1), (3, 0), (8, 5)])
 @EVERY_CASE
-def test_an_agent_learns_the_same_alone_and_in_company(case, size, place):
-    alone = trained_alone(case)
+def test_an_agent_learns_the_same_stacked_as_on_its_own(case, size, position):
+    separate = trained_separately(case)
 
-    states = trained(case, company_of(case, size, place))
+    states = trained(case, group_of(case, size, position))
 
-    assert alone["counters"][0] > 0
-    assert same_bits(states[place], alone)
+    assert separate["counters"][0] > 0
+    assert same_bits(states[position], separate)
 
 
 @pytest.mark.shows("A1", "A2")
 @pytest.mark.parametrize("worlds", [1, 2, 5, 16])
 @pytest.mark.parametrize("case", ["iqn, 13 wide", "dqn, 13 wide, plain", "ppo, 13 wide"])
-def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
-    chosen = {"batch_size": 4, "replay": {"warmup": 4, "capacity": 40 * worlds}}
-    agents = [plan_in(case, number, **chosen) for number in range(4)]
+def test_an_agent_learns_the_same_with_any_number_of_worlds(case, worlds):
+    settings = {"batch_size": 4, "replay": {"warmup": 4, "capacity": 40 * worlds}}
+    agents = [agent_in(case, number, **settings) for number in range(4)]
 
-    (alone,) = trained(case, [agents[ME]], worlds=worlds)
-    together = trained(case, agents, worlds=worlds)
+    (separate,) = trained(case, [agents[ME]], worlds=worlds)
+    stacked = trained(case, agents, worlds=worlds)
 
-    assert alone["counters"][0] > 0
-    assert same_bits(together[ME], alone)
+    assert separate["counters"][0] > 0
+    assert same_bits(stacked[ME], separate)
 
 
 @pytest.mark.shows("A1", "A2")
@@ -225,17 +226,17 @@ def test_the_number_of_worlds_makes_no_difference_to_that(case, worlds):
     ["iqn, 50 wide, masked", "iqn, prioritised", "iqn, noisy", "ppo, 50 wide, masked"],
 )
 def test_the_order_of_agents_changes_nothing(case):
-    agents = company_of(case, 5, 2)
+    agents = group_of(case, 5, 2)
     order = [3, 0, 4, 2, 1]
 
     straight = trained(case, agents)
     mixed = trained(case, [agents[i] for i in order])
 
-    for place, i in enumerate(order):
-        assert same_bits(mixed[place], straight[i])
+    for position, i in enumerate(order):
+        assert same_bits(mixed[position], straight[i])
 
 
-# What may become of the other: data, settings, weights.
+# Changes of the other agent: settings, and the seed of its data.
 CHANGES = {
     "data": ({}, 9),
     "learning rate": ({"learning_rate": 0.5}, 0),
@@ -262,15 +263,15 @@ CHANGES = {
 
 
 @pytest.mark.shows("A1", "A2")
-@pytest.mark.parametrize(("also", "luck"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("changes", "luck"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize(
     "case", ["iqn, 13 wide", "iqn, prioritised", "ppo, 50 wide, masked"]
 )
-def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
+def test_changing_one_agent_leaves_every_bit_of_another(case, changes, data_seed):
     before = trained_as_a_pair(case)
 
-    agents = [plan_in(case, 0, **also), plan_in(case, ME)]
-    after = trained(case, agents, luck=[luck, 0])
+    agents = [agent_in(case, 0, **changes), agent_in(case, ME)]
+    after = trained(case, agents, data_seed=[data_seed, 0])
 
     assert same_bits(after[1], before[1])
 
@@ -278,106 +279,110 @@ def test_changing_one_agent_leaves_every_bit_of_another(case, also, luck):
 @pytest.mark.shows("A1", "A2")
 @pytest.mark.parametrize("case", ["iqn, 13 wide", "iqn, noisy", "ppo, 50 wide, masked"])
 def test_changing_one_agents_weights_leaves_every_bit_of_another(case):
-    agents = [plan_in(case, 0), plan_in(case, ME)]
-    crews = [GroupTrainer(CASES[case][0], agents) for _ in range(2)]
-    state, mine = crews[1].states
+    agents = [agent_in(case, 0), agent_in(case, ME)]
+    trainers = [GroupTrainer(CASES[case][0], agents) for _ in range(2)]
+    state, mine = trainers[1].states
     flat = state["weights"]
     flat[flat != 0] *= 100
-    crews[1].learner.load([state, mine])
+    trainers[1].learner.load([state, mine])
 
-    for crew in crews:
-        crew.train(rounds=3)
+    for trainer in trainers:
+        trainer.train(rounds=3)
 
-    assert not np.array_equal(crews[0].states[0]["weights"], crews[1].states[0]["weights"])
-    assert same_bits(crews[0].states[1], crews[1].states[1])
+    assert not np.array_equal(
+        trainers[0].states[0]["weights"], trainers[1].states[0]["weights"]
+    )
+    assert same_bits(trainers[0].states[1], trainers[1].states[1])
 
 
 @pytest.mark.shows("A2", "D8")
 @pytest.mark.parametrize("case", ["iqn, noisy", "ppo"])
-def test_another_number_is_another_agent(case):
-    # The same settings and the same life, but a stream of its own.
+def test_agents_with_different_numbers_learn_differently(case):
+    # The same settings and the same experience, but different random numbers.
     algorithm, _, _ = CASES[case]
-    agents = [plan_in(case, number) for number in (0, 1)]
-    crew = GroupTrainer(algorithm, agents)
-    crew.learner.load([crew.learner.initial(agents[0])] * 2)
-    crew.experiences[1] = crew.experiences[0]
-    crew.experiences[0].play_round()
+    agents = [agent_in(case, number) for number in (0, 1)]
+    trainer = GroupTrainer(algorithm, agents)
+    trainer.learner.load([trainer.learner.initial(agents[0])] * 2)
+    trainer.experiences[1] = trainer.experiences[0]
+    trainer.experiences[0].play_round()
 
-    crew.learn()
+    trainer.learn()
 
-    assert not same_bits(*crew.states)
+    assert not same_bits(*trainer.states)
 
 
 @pytest.mark.shows("D8")
 @EVERY_CASE
 def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
-    agents = [plan_in(case, number) for number in range(2)]
-    crews = [GroupTrainer(CASES[case][0], agents, seed=seed) for seed in (1, 1, 2)]
+    agents = [agent_in(case, number) for number in range(2)]
+    trainers = [GroupTrainer(CASES[case][0], agents, seed=seed) for seed in (1, 1, 2)]
 
-    for crew in crews:
-        crew.train(rounds=3)
+    for trainer in trainers:
+        trainer.train(rounds=3)
 
     for i in range(2):
-        assert same_bits(crews[0].states[i], crews[1].states[i])
-        assert not same_bits(crews[0].states[i], crews[2].states[i])
+        assert same_bits(trainers[0].states[i], trainers[1].states[i])
+        assert not same_bits(trainers[0].states[i], trainers[2].states[i])
 
 
 # Acting.
 
 
 def acted(case, agents, worlds):
-    """Return what each agent of a company does, by all that a choice has."""
+    """Return all arrays of each agent's policy output."""
     algorithm, _, spec = CASES[case]
     learner, policy = algorithm.learner(agents, SEED), algorithm.policy(agents, SEED)
     policy.begin_round([learner.initial(agent)["weights"] for agent in agents], 5)
-    seen, draws, legal, exploration, hidden = [], [], [], [], []
+    observations, draws, legal, exploration, hidden = [], [], [], [], []
     for agent in agents:
-        life = Experience(
+        experience = Experience(
             agent, worlds=worlds, hidden=algorithm.learner.hidden(agent.settings)
         )
-        life.play_round()
-        last, every = np.full(worlds, life.turn - 1), np.arange(worlds)
-        seen.append(life.reader.observations(last, every))
-        legal.append(life.reader.at("legal", last, every) if spec.get("masked") else None)
+        experience.play_round()
+        turns, all_worlds = np.full(worlds, experience.turn - 1), np.arange(worlds)
+        observations.append(experience.reader.observations(turns, all_worlds))
+        legal.append(
+            experience.reader.at("legal", turns, all_worlds) if spec.get("masked") else None
+        )
         draws.append(np.random.default_rng(agent.number).random((worlds, 2)))
         if algorithm.learner.hidden(agent.settings):
-            hidden.append(life.reader.at("hidden", last, every))
+            hidden.append(experience.reader.at("hidden", turns, all_worlds))
         exploration.append(0.3 if agent.number == ME else 0.1 * agent.number)
-    choice = policy.act(
-        PolicyInput(seen, legal, np.array(draws), np.array(exploration), hidden)
+    output = policy.act(
+        PolicyInput(observations, legal, np.array(draws), np.array(exploration), hidden)
     )
     names = ["actions", "probabilities", "values", "entropies"]
     names += ["hidden"] if hidden else []
     return [
-        {name: np.array(getattr(choice, name)[i]) for name in names}
+        {name: np.array(getattr(output, name)[i]) for name in names}
         for i in range(len(agents))
     ]
 
 
 @pytest.mark.shows("A1", "A2", "E1")
 @pytest.mark.parametrize(
-    ("size", "place", "worlds"), [(2, 1, 1), (3, 0, 3), (8, 7, 1), (8, 5, 16)]
+    ("size", "position", "worlds"), [(2, 1, 1), (3, 0, 3), (8, 7, 1), (8, 5, 16)]
 )
 @EVERY_CASE
-def test_an_agent_acts_the_same_alone_and_in_company(case, size, place, worlds):
-    (alone,) = acted(case, [plan_in(case, ME)], worlds)
+def test_an_agent_acts_the_same_stacked_as_on_its_own(case, size, position, worlds):
+    (separate,) = acted(case, [agent_in(case, ME)], worlds)
 
-    together = acted(case, company_of(case, size, place), worlds)
+    stacked = acted(case, group_of(case, size, position), worlds)
 
-    assert same_bits(together[place], alone)
-
-
-# Who goes together.
+    assert same_bits(stacked[position], separate)
 
 
-def members_of(algorithm, agents):
+# Which agents form a group.
+
+
+def learning_agents(algorithm, agents):
     return [replace(agent, algorithm=algorithm, learns=True) for agent in agents]
 
 
-def test_agents_that_differ_in_numbers_alone_are_one_group():
-    agents = [agent_of(i, **also) for i, also in enumerate(OTHERS)]
+def test_agents_that_differ_only_in_numbers_form_one_group():
+    agents = [agent_of(i, **changes) for i, changes in enumerate(OTHERS)]
 
-    groups = groups_of(members_of(IQN, agents))
+    groups = groups_of(learning_agents(IQN, agents))
 
     assert [[agent.number for agent in group] for group in groups] == [list(range(7))]
 
@@ -409,8 +414,8 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize("other", UNLIKE.values(), ids=UNLIKE)
-def test_agents_that_are_no_one_computation_are_no_group(other):
-    groups = groups_of(members_of(IQN, [agent_of(0), other]))
+def test_agents_that_cannot_be_one_computation_form_separate_groups(other):
+    groups = groups_of(learning_agents(IQN, [agent_of(0), other]))
 
     assert [[agent.number for agent in group] for group in groups] == [[0], [1]]
 
@@ -419,13 +424,13 @@ def test_agents_that_are_no_one_computation_are_no_group(other):
 
 
 class CountedPolicy(IqnPolicy):
-    """Counts how often it is asked."""
+    """Counts its passes."""
 
     passes = 0
 
-    def act(self, moment):
+    def act(self, policy_input):
         type(self).passes += 1
-        return super().act(moment)
+        return super().act(policy_input)
 
 
 @pytest.fixture
@@ -434,71 +439,72 @@ def counted():
     return type(IQN)("iqn", CountedPolicy, IQN.learner)
 
 
-def cast_of(algorithm, agents, worlds=WORLDS):
-    """Return a cast with first weights, and the lives it acts in."""
-    cast = PolicyRunner(groups_of(members_of(algorithm, agents)), SEED, worlds)
+def runner_of(algorithm, agents, worlds=WORLDS):
+    """Return a runner with initial weights, and rows to act on."""
+    runner = PolicyRunner(groups_of(learning_agents(algorithm, agents)), SEED, worlds)
     learner = algorithm.learner(agents[:1], SEED)
     weights = {agent.number: learner.initial(agent)["weights"] for agent in agents}
-    cast.begin_round(1, weights)
-    lives = {agent.number: Experience(agent, worlds=worlds) for agent in agents}
-    for life in lives.values():
-        life.play_round()
-    return cast, {number: life.rows for number, life in lives.items()}
+    runner.begin_round(1, weights)
+    experiences = {agent.number: Experience(agent, worlds=worlds) for agent in agents}
+    for experience in experiences.values():
+        experience.play_round()
+    return runner, {number: experience.rows for number, experience in experiences.items()}
 
 
-def act(cast, rows, agents, turn=5):
+def act(runner, rows, agents, turn=5):
     legal = dict.fromkeys(rows)
-    return cast.act(agents, rows, legal, turn, lambda number: 0.2)
+    return runner.act(agents, rows, legal, turn, lambda number: 0.2)
 
 
 @pytest.mark.shows("E1")
 @pytest.mark.parametrize("worlds", [1, 16])
 def test_all_agents_and_worlds_act_in_one_pass(counted, worlds):
-    cast, rows = cast_of(counted, [agent_of(i) for i in range(4)], worlds)
+    runner, rows = runner_of(counted, [agent_of(i) for i in range(4)], worlds)
 
-    found = act(cast, rows, [0, 1, 2, 3])
+    outputs = act(runner, rows, [0, 1, 2, 3])
 
     assert CountedPolicy.passes == 1
-    assert sorted(found) == [0, 1, 2, 3]
-    assert all(one.actions.shape == (worlds,) for one in found.values())
+    assert sorted(outputs) == [0, 1, 2, 3]
+    assert all(output.actions.shape == (worlds,) for output in outputs.values())
 
 
 @pytest.mark.shows("E1")
 def test_each_kind_of_agent_acts_in_one_pass(counted):
     wide = {"network": {"width": 32}}
     agents = [agent_of(i, **(wide if i % 2 else {})) for i in range(4)]
-    cast, rows = cast_of(counted, agents[:1])  # rows and weights come from their own kinds
-    cast = PolicyRunner(groups_of(members_of(counted, agents)), SEED, WORLDS)
-    rules = {agent.number: IQN.learner([agent], SEED) for agent in agents}
-    cast.begin_round(1, {p.number: rules[p.number].initial(p)["weights"] for p in agents})
+    runner, rows = runner_of(counted, agents[:1])  # any rows will do
+    runner = PolicyRunner(groups_of(learning_agents(counted, agents)), SEED, WORLDS)
+    learners = {agent.number: IQN.learner([agent], SEED) for agent in agents}
+    weights = {i: learners[i].initial(agents[i])["weights"] for i in learners}
+    runner.begin_round(1, weights)
     rows = dict.fromkeys(range(4), rows[0])
 
-    act(cast, rows, [0, 1, 2, 3])
+    act(runner, rows, [0, 1, 2, 3])
 
     assert CountedPolicy.passes == 2
 
 
 @pytest.mark.shows("A2", "E1")
-def test_an_agent_acts_the_same_whoever_acts_in_its_phase():
-    cast, rows = cast_of(IQN, [agent_of(i, iqn={"noisy": True}) for i in range(4)])
+def test_an_agent_acts_the_same_whichever_agents_act_in_its_phase():
+    runner, rows = runner_of(IQN, [agent_of(i, iqn={"noisy": True}) for i in range(4)])
 
-    whole = act(cast, rows, [0, 1, 2, 3])
-    some = act(cast, rows, [2, 0])
-    single = act(cast, rows, [2])
+    all_four = act(runner, rows, [0, 1, 2, 3])
+    pair = act(runner, rows, [2, 0])
+    single = act(runner, rows, [2])
 
-    for found in (some, single):
-        assert same_bits(vars(found[2]), vars(whole[2]))
+    for outputs in (pair, single):
+        assert same_bits(vars(outputs[2]), vars(all_four[2]))
 
 
 @pytest.mark.shows("D8")
-def test_agents_worlds_and_turns_draw_numbers_of_their_own():
-    cast, rows = cast_of(IQN, [agent_of(i) for i in range(3)], worlds=50)
+def test_every_agent_world_and_turn_has_its_own_draws():
+    runner, rows = runner_of(IQN, [agent_of(i) for i in range(3)], worlds=50)
     legal = dict.fromkeys(rows)
 
-    def probabilities(turn):
-        found = cast.act([0, 1, 2], rows, legal, turn, lambda number: 1.0)
-        return [found[i].actions.tolist() for i in range(3)]
+    def actions(turn):
+        outputs = runner.act([0, 1, 2], rows, legal, turn, lambda number: 1.0)
+        return [outputs[i].actions.tolist() for i in range(3)]
 
-    first, second = probabilities(5), probabilities(6)
-    assert len({tuple(actions) for actions in first + second}) == 6
-    assert probabilities(5) == first
+    first, second = actions(5), actions(6)
+    assert len({tuple(own) for own in first + second}) == 6
+    assert actions(5) == first

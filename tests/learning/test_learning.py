@@ -1,4 +1,4 @@
-"""Agents learn: games whose best play is known are solved."""
+"""Agents learn: they solve games whose optimum is known."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ BEST = 1.0 - 4 * 0.1
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(300)]
 
-COMPANIES = {
+PAIRS = {
     "iqn": {},
     "dqn": {"algorithm": "dqn"},
     "ppo": {"algorithm": "ppo"},
@@ -43,23 +43,23 @@ QUICK = {
 
 
 def solves(run: rookery.Run) -> bool:
-    """Whether trained agents play the best game there is, in every episode."""
+    """Whether trained agents play optimally in every episode."""
     match = rookery.play(CORRIDORS, run.players(), episodes=16, agents=2, turns=30)
     return bool(np.allclose(match.returns, BEST, atol=1e-6))
 
 
-@pytest.mark.parametrize("company", COMPANIES.values(), ids=COMPANIES.keys())
-def test_two_agents_reach_the_known_optimum(company: dict, tmp_path: Path) -> None:
-    run = rookery.train(CORRIDORS, run=tmp_path / "run", workers=0, **QUICK, **company)
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+def test_two_agents_reach_the_known_optimum(pair: dict, tmp_path: Path) -> None:
+    run = rookery.train(CORRIDORS, run=tmp_path / "run", workers=0, **QUICK, **pair)
 
     assert solves(run)
 
 
 @pytest.mark.shows("D1")
 @pytest.mark.parametrize("schedule", ["sync", "pipelined", "async"])
-def test_several_processes_learn_what_one_does(schedule: str, tmp_path: Path) -> None:
-    about = {"workers": 2, "schedule": schedule}
-    run = rookery.train(CORRIDORS, run=tmp_path / "run", **about, **QUICK)
+def test_several_processes_learn_as_well_as_one(schedule: str, tmp_path: Path) -> None:
+    parallel = {"workers": 2, "schedule": schedule}
+    run = rookery.train(CORRIDORS, run=tmp_path / "run", **parallel, **QUICK)
 
     assert solves(run)
 

@@ -1,4 +1,4 @@
-"""A game that only who remembers can play: recurrent agents solve it, others cannot."""
+"""A game that needs memory: recurrent agents solve it, others cannot."""
 
 import numpy as np
 import pytest
@@ -29,12 +29,12 @@ QUICK = {
 
 
 def right_answers(run: rookery.Run) -> list[float]:
-    """Return which share of its answers each trained agent has right."""
+    """Return the share of right answers of each trained agent."""
     match = rookery.play(RECALL, run.players(), episodes=64)
     return np.asarray(match.returns).mean(axis=0).tolist()
 
 
-def test_values_and_policies_that_carry_something_along_remember_the_sign(tmp_path):
+def test_recurrent_agents_remember_the_sign(tmp_path):
     pair = {"algorithm": "recurrent_dqn", "agents": {1: {"algorithm": "recurrent_ppo"}}}
 
     run = rookery.train(RECALL, run=tmp_path / "run", **QUICK, **pair)
@@ -42,7 +42,7 @@ def test_values_and_policies_that_carry_something_along_remember_the_sign(tmp_pa
     assert right_answers(run) == [1.0, 1.0]
 
 
-def test_without_anything_carried_along_half_of_the_answers_are_right(tmp_path):
+def test_other_agents_have_half_of_the_answers_right(tmp_path):
     pair = {"algorithm": "dqn", "agents": {1: {"algorithm": "ppo"}}}
 
     run = rookery.train(RECALL, run=tmp_path / "run", **QUICK, **pair)

@@ -12,12 +12,12 @@ LENGTH, BURN_IN = 6, 2
 
 
 @pytest.fixture(params=[1, 3], ids=["a round", "three rounds"])
-def life(request) -> Life:
+def experience(request) -> Experience:
     """Episodes with absences; after three rounds the window has moved."""
-    life = Life(agent_of(replay={"capacity": 60}), luck=3, hidden=16)
+    experience = Experience(agent_of(replay={"capacity": 60}), data_seed=3, hidden=16)
     for _ in range(request.param):
-        life.play_round()
-    return life
+        experience.play_round()
+    return experience
 
 
 def included_turns(reader, turn, world):
@@ -37,8 +37,8 @@ def first_turn(reader, turn, world):
     return turn - int(reader.at("age", np.array([turn]), np.array([world]))[0])
 
 
-def test_a_sequence_holds_the_active_and_closing_rows_from_its_transition_on(life):
-    reader = life.reader
+def test_a_sequence_holds_the_active_and_closing_rows_from_its_transition_on(experience):
+    reader = experience.reader
 
     sequences = Timeline(reader).read(reader.usable, LENGTH, BURN_IN)
 
@@ -53,8 +53,8 @@ def test_a_sequence_holds_the_active_and_closing_rows_from_its_transition_on(lif
         assert not sequences.trained[i, len(turns) :].any()
 
 
-def test_it_starts_with_the_hidden_state_of_its_first_row(life):
-    reader = life.reader
+def test_it_starts_with_the_hidden_state_of_its_first_row(experience):
+    reader = experience.reader
     turns, worlds = reader.opening(reader.usable)
 
     sequences = Timeline(reader).read(reader.usable, LENGTH, BURN_IN)
@@ -63,8 +63,8 @@ def test_it_starts_with_the_hidden_state_of_its_first_row(life):
     assert np.abs(sequences.hidden).max() > 0.5
 
 
-def test_the_hidden_state_is_reset_where_an_episode_starts_and_nowhere_else(life):
-    reader = life.reader
+def test_the_hidden_state_is_reset_where_an_episode_starts_and_nowhere_else(experience):
+    reader = experience.reader
 
     sequences = Timeline(reader).read(reader.usable, LENGTH, BURN_IN)
 
@@ -76,8 +76,10 @@ def test_the_hidden_state_is_reset_where_an_episode_starts_and_nowhere_else(life
             assert sequences.starts[i, row] == is_start
 
 
-def test_a_transition_is_trained_if_it_closes_within_and_its_hidden_state_is_fresh(life):
-    reader, timeline = life.reader, Timeline(life.reader)
+def test_a_transition_is_trained_if_it_closes_within_and_its_hidden_state_is_fresh(
+    experience,
+):
+    reader, timeline = experience.reader, Timeline(experience.reader)
     usable = set(reader.usable.tolist())
 
     sequences = timeline.read(reader.usable, LENGTH, BURN_IN)
@@ -100,8 +102,8 @@ def test_a_transition_is_trained_if_it_closes_within_and_its_hidden_state_is_fre
                 assert sequences.discounts[i, row] == outcomes[1][0]
 
 
-def test_a_part_of_sequences_is_those_sequences(life):
-    sequences = Timeline(life.reader).read(life.reader.usable, LENGTH, BURN_IN)
+def test_a_part_of_sequences_is_those_sequences(experience):
+    sequences = Timeline(experience.reader).read(experience.reader.usable, LENGTH, BURN_IN)
 
     part = sequences.part(3, 5)
 
@@ -112,20 +114,20 @@ def test_a_part_of_sequences_is_those_sequences(life):
 
 
 def test_without_rows_the_timeline_is_empty():
-    life = Life(agent_of(), hidden=16)
-    life.reader.advance(0)
+    experience = Experience(agent_of(), hidden=16)
+    experience.reader.advance(0)
 
-    assert len(Timeline(life.reader).turns) == 0
+    assert len(Timeline(experience.reader).turns) == 0
 
 
 def test_a_rounds_transitions_are_cut_into_sequences_world_by_world():
-    life = Life(agent_of(), luck=5, hidden=16, n_step=1)
-    life.live()
-    life.live()
-    reader = life.reader
-    transitions = np.sort(reader.closed_since(life.first))
+    experience = Experience(agent_of(), data_seed=5, hidden=16, n_step=1)
+    experience.play_round()
+    experience.play_round()
+    reader = experience.reader
+    transitions = np.sort(reader.closed_since(experience.first))
 
-    chain = Chain.cut(reader, transitions, life.turns, 5)
+    chain = Chain.cut(reader, transitions, experience.turns, 5)
 
     exists = chain.indices >= 0
     assert np.sort(chain.indices[exists]).tolist() == list(range(len(transitions)))

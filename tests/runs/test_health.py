@@ -12,7 +12,7 @@ import pytest
 
 from rookery.cli import app as cli
 from rookery.runs.health import Health, health_of
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import HUNT, events, is_alive, session_of, wait_for
 

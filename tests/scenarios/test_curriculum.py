@@ -11,7 +11,7 @@ import pytest
 
 import rookery
 from rookery.stop import StopFlag, Stopped
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import FILES, SMALL, events, run_through, session_of
 

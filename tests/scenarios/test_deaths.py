@@ -22,7 +22,7 @@ from rookery.storage.checkpoints import newest_whole
 from rookery.supervisor.policies import StallPolicy
 from rookery.supervisor.supervisor import ProcessFailed
 from rookery.training import autoscale as tuning
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
     HAUNTED,
@@ -258,7 +258,7 @@ def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
 
     def until_ready(one: Round) -> None:
-        coming = session.training.executor._coming
+        coming = session.training.executor._starting
         if coming is not None:
             wait_for(lambda: coming.is_ready)
 

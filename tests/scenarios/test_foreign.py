@@ -14,7 +14,7 @@ import pytest
 import rookery
 from rookery.errors import GameError
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.paths import GAME_FILES as GAMES
 from tests.scenarios.conftest import (

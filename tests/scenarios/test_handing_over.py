@@ -10,7 +10,7 @@ import pytest
 
 from rookery.runs.session import Session
 from rookery.training import autoscale as tuning
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import HUNT, SMALL, notes, run_through, session_of, wait_for
 
@@ -32,7 +32,7 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "START_SECONDS", 0.0)
     monkeypatch.setattr(tuning, "OVERHEAD", 0.01)
-    slow = property(lambda autoscaler: len(autoscaler._in_company) == 3)
+    slow = property(lambda autoscaler: len(autoscaler._pooled) == 3)
     monkeypatch.setattr(tuning.Autoscaler, "is_slower", slow)
 
 
@@ -44,7 +44,7 @@ class Watcher:
 
     def __call__(self, one: Round) -> None:
         self.seen += "c" if isinstance(self.engine.now, ProcessPool) else "1"
-        if (coming := self.engine._coming) is not None:
+        if (coming := self.engine._starting) is not None:
             wait_for(lambda: coming.is_ready)
 
 
@@ -65,7 +65,7 @@ def test_auto_goes_to_several_processes_and_back_within_a_run(
     assert watcher.seen.endswith("1")
     said = notes(tmp_path)
     assert "workers=auto: 1 worker" in said or "workers=auto: 2 workers" in said
-    assert "one process again: several turned out slower here." in said
+    assert "back to one process: several turned out to be slower here." in said
     assert len(run.metrics()["round"].unique()) == LONG["rounds"]
     if settings.get("schedule") != "async":
         assert run.digest()["run"] == alone(game, **settings)

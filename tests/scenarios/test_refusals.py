@@ -47,7 +47,7 @@ def test_when_a_process_is_refused_the_run_goes_on_with_fewer(
     run = run_through(session)
 
     refused = "worker 1 could not be started ([Errno 11] Resource temporarily unavailable)"
-    assert notes(tmp_path) == f"{refused}; the run goes on with 1 worker."
+    assert notes(tmp_path) == f"{refused}; the run continues with 1 worker."
     assert session.training.executor.notes == [notes(tmp_path)]
     assert [one["role"] for one in events(tmp_path, "start")][-2:] == ["actor", "worker 0"]
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
@@ -61,8 +61,8 @@ def test_when_every_process_is_refused_the_run_goes_on_in_one(
 
     run = run_through(session_of("treasurehunt", tmp_path, **HUNT, workers=2))
 
-    assert "the run goes on with 1 worker." in notes(tmp_path)
-    assert notes(tmp_path).endswith("the run goes on with one process.")
+    assert "the run continues with 1 worker." in notes(tmp_path)
+    assert notes(tmp_path).endswith("the run continues with one process.")
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 
@@ -85,8 +85,8 @@ def test_when_processes_die_at_once_the_run_goes_on_in_one(
     run = run_through(session)
 
     said = notes(tmp_path)
-    assert "died before it started to work: it ended with exit code 1" in said
-    assert said.endswith("the run goes on in one process.")
+    assert "did not get as far as working: it ended with exit code 1" in said
+    assert said.endswith("the run continues in one process.")
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)
 
 
@@ -102,12 +102,12 @@ def test_when_processes_die_that_auto_asked_for_the_run_goes_on_in_one(
     session = session_of("treasurehunt", tmp_path, **HUNT, **never, workers="auto")
 
     def until_they_died(one: Round) -> None:
-        coming = session.training.executor._coming
+        coming = session.training.executor._starting
         if coming is not None:
             children = coming.supervisor._children.values()
             wait_for(lambda: all(child.is_dead for child in children))
 
     run = run_through(session, until_they_died)
 
-    assert notes(tmp_path).endswith("the run goes on in one process.")
+    assert notes(tmp_path).endswith("the run continues in one process.")
     assert run.digest()["run"] == alone("treasurehunt", **HUNT)

@@ -136,7 +136,7 @@ def test_a_pickle_instead_of_weights_an_agent_or_a_recording_is_not_opened(
 
     assert "round-4.safetensors cannot be read" in refused(Run(run).players)
     assert "agent.safetensors cannot be read" in refused(read_agent, agent)
-    assert "is no recording" in refused(Recording.load, agent)
+    assert "is not a recording" in refused(Recording.load, agent)
     assert "cannot be read" in refused(
         lambda: session_of(tmp_path / "new", agents={"0": {"from": str(agent)}})
     )
@@ -370,7 +370,7 @@ def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
 
     said = refused(lambda: session_of(tmp_path / "a", **settings))
 
-    assert "what it learned is of another shape; use the same settings" in said
+    assert "its arrays are of another shape; use the same settings" in said
 
 
 BOMBS = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.training.process_pool import ProcessPool
+from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
     HAUNTED,

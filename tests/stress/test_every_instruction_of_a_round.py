@@ -50,10 +50,7 @@ class SecondRound:
         self._after = self.left()
 
     def _new_stage(self) -> ActorProcess:
-        parts = self._parts
-        actor_process = ActorProcess(
-            parts.entry, parts.process_spec, parts.agents, parts.arena, parts.schedule
-        )
+        actor_process = ActorProcess(self._parts)
         actor_process.actor.begin()
         return actor_process
 
@@ -115,8 +112,8 @@ class CommitsFirst(SecondRound):
 @pytest.fixture
 def training() -> Iterator[Training]:
     entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": 0})
-    made = Training(entry, config)
-    made.publish_first()
+    made = Training.build(entry, config)
+    made.publish_initial_states()
     yield made
     made.close()
 

@@ -1,15 +1,19 @@
-"""Whoever takes over goes on from shared memory, wherever the one before was killed."""
+"""Executors: taking over from one that was killed, switching, and assigning agents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rookery.actor.process import ActorProcess
+from rookery.algorithms.agents import build_agents
+from rookery.algorithms.base import Agent
+from rookery.evaluation.play import agents_of
 from rookery.games.guard import GuardedGame
-from rookery.learner.process import worker_of
+from rookery.learner.learner import LearnerWorker
 from rookery.protocol.arena import GATE
 from rookery.replay.rows import Rows
 from rookery.runs.configure import configure
@@ -17,7 +21,7 @@ from rookery.shm.counters import Counters
 from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
 from rookery.storage.checkpoints import digest
-from rookery.training.executors import OneProcess
+from rookery.training.executors import InProcess, assign_agents, cost_of
 from rookery.training.training import Training
 
 SETTINGS: dict[str, Any] = {
@@ -42,51 +46,51 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Killed(BaseException):
-    """What a kill is within one process: nothing after it happens."""
+    """Stands for a kill in one process: nothing happens after it."""
 
 
 class Killer:
-    """Kills at every n-th moment at which something shared is about to change or has."""
+    """Kills before or after every n-th change of shared memory."""
 
     def __init__(self, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._every, self._moments, self.kills = every, 0, 0
+        self._every, self._points, self.kills = every, 0, 0
         for owner, name in ((Counters, "store"), (Rows, "seal"), (Reports, "write")):
             method = getattr(owner, name)
             monkeypatch.setattr(owner, name, self._deadly(method))
 
     def _deadly(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(one: Any, *about: Any) -> None:
-            if about[0] == GATE:  # main's own
-                return method(one, *about)
+        def call(owner: Any, *arguments: Any) -> None:
+            if arguments[0] == GATE:  # written by main
+                return method(owner, *arguments)
             self._pass()
-            method(one, *about)
+            method(owner, *arguments)
             self._pass()
 
         return call
 
     def _pass(self) -> None:
-        self._moments += 1
-        if self._moments % self._every == 0:
+        self._points += 1
+        if self._points % self._every == 0:
             self.kills += 1
             raise Killed
 
 
 def training_of(case: str) -> Training:
-    game, more = CASES[case]
-    settings = {k: v for k, v in {**SETTINGS, **more}.items() if v is not None}
-    training = Training(*configure(game, settings=settings))
-    training.publish_first()
+    game, changes = CASES[case]
+    settings = {k: v for k, v in {**SETTINGS, **changes}.items() if v is not None}
+    training = Training.build(*configure(game, settings=settings))
+    training.publish_initial_states()
     return training
 
 
 def train(training: Training) -> dict[str, str]:
-    """Train with one process after the other; return every agent's digest."""
-    executor: OneProcess | None = None
+    """Train, with a new executor after every kill; return every agent's digest."""
+    executor: InProcess | None = None
     for number in range(1, SETTINGS["rounds"] + 1):
         training.schedule.open(number - 1)
         while not training.schedule.is_complete(number):
             try:
-                executor = executor or OneProcess(training.parts)
+                executor = executor or InProcess(training.parts)
                 executor.advance(number)
             except Killed:
                 executor = None
@@ -101,28 +105,28 @@ def train(training: Training) -> dict[str, str]:
 
 @pytest.mark.shows("B2", "C1", "C5")
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_killed_at_every_kind_of_moment_gives_the_bits_of_one_left_alone(
+def test_a_run_that_is_killed_again_and_again_gives_the_same_bits(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet, disturbed = training_of(case), training_of(case)
-    expected = train(quiet)
+    undisturbed, killed = training_of(case), training_of(case)
+    expected = train(undisturbed)
     killer = Killer(11, monkeypatch)
 
-    found = train(disturbed)
+    digests = train(killed)
 
-    assert found == expected
+    assert digests == expected
     assert killer.kills > 40
-    quiet.close()
-    disturbed.close()
+    undisturbed.close()
+    killed.close()
 
 
-def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
+def test_a_game_without_snapshots_is_never_handed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": "auto"})
-    can = Training(entry, config)
+    can = Training.build(entry, config)
     monkeypatch.setattr(GuardedGame, "can_snapshot", property(lambda game: False))
-    cannot = Training(entry, config)
+    cannot = Training.build(entry, config)
 
     assert can.executor.autoscaler is not None
     assert cannot.executor.autoscaler is None
@@ -131,52 +135,46 @@ def test_a_game_that_cannot_be_snapshot_stays_with_whoever_plays_it(
 
 
 class Ready:
-    """A crew that has started."""
+    """A process pool that has started."""
 
     is_ready = True
 
 
 @pytest.mark.shows("A7")
-def test_a_game_in_episodes_too_long_to_repeat_stays_with_whoever_plays_it() -> None:
+def test_a_game_is_not_handed_over_in_an_episode_too_long_to_repeat() -> None:
     training = training_of("replayed")
     training.schedule.open(0)
     executor = training.executor
     executor.start(0)
     executor.advance(1)
-    playing, exact = executor.now, training.snapshot(1)[1]["game/exact"]
-    executor._coming = coming = Ready()
+    before, exact = executor.now, training.snapshot(1)[1]["game/exact"]
+    pool = Ready()
 
     exact[0] = False
-    executor._welcome()
-    assert executor.now is playing
+    executor._hand_over_when_ready(pool)
+    assert executor.now is before
 
     exact[0] = True
-    executor._welcome()
-    assert executor.now is coming
+    executor._hand_over_when_ready(pool)
+    assert executor.now is pool
     executor.now = None
     training.close()
 
 
-def test_who_plays_a_match_gives_signs_of_life() -> None:
+def test_the_heart_beats_during_evaluations() -> None:
     settings = {**SETTINGS, "evaluate.every_rounds": 1, "rounds": 1}
-    training = Training(*configure("treasurehunt", settings=settings))
-    training.publish_first()
+    training = Training.build(*configure("treasurehunt", settings=settings))
+    training.publish_initial_states()
     training.schedule.open(0)
     heartbeat = Heartbeat()
     parts = training.parts
-    actor_process = ActorProcess(
-        parts.entry,
-        parts.process_spec,
-        parts.agents,
-        parts.arena,
-        parts.schedule,
-        heartbeat,
-    )
+    actor_process = ActorProcess(parts, heartbeat)
     actor_process.actor.begin()
-    learner = worker_of(parts.process_spec, parts.agents, parts.arena, range(3))
-    learner.begin()
+    process_spec = replace(parts.process_spec, hosted=range(3))
+    worker = LearnerWorker(process_spec, parts.agents, parts.arena)
+    worker.begin()
     actor_process.play_round(1)
-    learner.learn_round(1)
+    worker.learn_round(1)
     before = heartbeat._beats
 
     actor_process.finish()
@@ -184,3 +182,42 @@ def test_who_plays_a_match_gives_signs_of_life() -> None:
     assert heartbeat._beats - before >= 2 * SETTINGS["game.turns"]
     actor_process.close()
     training.close()
+
+
+# Which worker hosts which agents.
+
+
+def hunters(**settings: object) -> list[Agent]:
+    entry, config = configure("treasurehunt", settings={"game.agents": 5, **settings})
+    return build_agents(config, agents_of(entry, config))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 9])
+def test_every_learning_agent_is_hosted_by_one_worker(workers: int) -> None:
+    agents = hunters(agents={"1": {"player": "random"}, "3": {"learning": False}})
+
+    hosted = assign_agents(agents, workers)
+
+    assert sorted(agent for numbers in hosted for agent in numbers) == [0, 2, 4]
+    assert len(hosted) == min(workers, 3)
+    assert all(hosted)
+
+
+def test_agents_that_cost_more_are_hosted_with_fewer_others() -> None:
+    agents = hunters(agents={"2": {"updates_per_round": 100}})
+
+    hosted = assign_agents(agents, 2)
+
+    assert [2] in hosted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"updates_per_round": 50}, {"batch_size": 128}, {"network": {"width": 256}}],
+    ids=["updates", "batch", "width"],
+)
+def test_the_cost_of_an_agent_grows_with_updates_batches_and_width(settings: dict) -> None:
+    agents = hunters(agents={"0": settings})
+
+    assert cost_of(agents[0]) > 1.5 * cost_of(agents[1])
+    assert cost_of(agents[1]) == cost_of(agents[2])

@@ -28,7 +28,7 @@ from rookery.games.adapters.settings import (
     takes_render_mode,
     with_rebuilding,
 )
-from rookery.plugins import is_file, load_module, describe_error
+from rookery.plugins import describe_error, is_file, load_module
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "hide")
 
@@ -76,9 +76,7 @@ class GymnasiumGame(ForeignGame):
             others = [self._make(**keywords) for _ in range(copies - 1)]
             return CopiesAdapter([first, *others])
         if copies > 1:
-            raise AdapterError(
-                "has several agents", "leave copies at 1"
-            )
+            raise AdapterError("has several agents", "leave copies at 1")
         return TupleAdapter(first)
 
     def _make(self, **keywords: Any) -> Any:
@@ -144,8 +142,8 @@ def creator_of(spec: EnvSpec, path: str) -> Any:
         return load_env_creator(point) if isinstance(point, str) else point
     except Exception as error:
         raise ConfigError(
-            f"'{path}' could not be imported: {describe_error(error).rstrip('.')}: install the "
-            "packages it needs."
+            f"'{path}' could not be imported: {describe_error(error).rstrip('.')}: install "
+            "the packages it needs."
         ) from error
 
 

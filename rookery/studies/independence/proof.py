@@ -63,7 +63,7 @@ class _Proof:
         self._config = shortened(run.config, run.agents)
         progress(0, 1 + len(ids) * len(ALTERATIONS))
         with fresh_code(self._code):
-            training = Training(run.entry, self._config)
+            training = Training.build(run.entry, self._config)
             try:
                 self._compare(training, progress)
             finally:
@@ -122,7 +122,7 @@ class _Proof:
                 differs = difference([real], [again], last)
                 one = Comparison(agent.id, agent.id, AGAIN, differs)
                 self.found.comparisons.append(one)
-                first = training.named(agent, training.first_state(agent))
+                first = training.named(agent, training.initial_state(agent))
                 if difference([first], [again], 1) is None:
                     self.found.notes.append(
                         f"agent {agent.id} made no update in {last} short rounds: too "
