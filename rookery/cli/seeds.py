@@ -122,7 +122,7 @@ def resume_seeds(
             )
         missing = [seed for seed in (plan or {}).get("seeds", ()) if seed not in started]
         if plan and missing:
-            say(f"starting the seeds that had not started: {', '.join(map(str, missing))}")
+            say(f"starting the remaining seeds: {', '.join(map(str, missing))}")
             _prepare(path, missing, plan, game)
         commands = {
             seed: ["resume", str(path / f"seed-{seed}"), *overrides, *code]

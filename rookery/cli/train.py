@@ -141,13 +141,12 @@ def train_one(
         say(f"{path} has finished all its {config.rounds} rounds: nothing left to do.")
     elif not quiet:
         say(memory_line(session.training.arena.sizes()))
-    with Progress(err, session, quiet) as progress:
-        try:
-            with stop.listening():
-                session.run(progress.show)
-        except Stopped:
-            _say_stopped(path, session.done)
-            sys.exit(128 + (stop.signal or 0))
+    try:
+        with Progress(err, session, quiet) as progress, stop.listening():
+            session.run(progress.show)
+    except Stopped:
+        _say_stopped(path, session.done)  # below the table, which is closed by now
+        sys.exit(128 + (stop.signal or 0))
     return {
         "run": str(path),
         "rounds": session.done,

@@ -177,7 +177,7 @@ def test_a_probe_that_fails_later_is_on_record_and_training_goes_on(train):
 
     assert rookery.Run("run").probes()["round"].tolist() == [0]
     assert "raised KeyError: 'nothing there' (line 4) (after round 4)" in said[-1]
-    assert "Training goes on" in said[-1]
+    assert "Training continues" in said[-1]
     about = json.loads(Path("run/failures/probe.attempt-4.json").read_text())
     assert "in ask" in about["traceback"]
 

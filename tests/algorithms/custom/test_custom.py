@@ -646,7 +646,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_a_run_folder_cannot_make_code_be_imported(trap: Path, capsys) -> None:
-    expected = "if you trust it, name it again: --algorithm ./mine.py:Mine"
+    expected = "If you trust this code, add: --algorithm ./mine.py:Mine"
 
     with pytest.raises(
         ConfigError, match=f"run was trained with './mine.py:Mine'.*{expected}"
