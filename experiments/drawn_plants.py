@@ -22,9 +22,8 @@ from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.learner import exactness as stacking
 from rookery.protocol.arena import COMMIT
 from rookery.protocol.schedule import RoundSchedule
-from rookery.runs import checkpoint_content as saving
 from rookery.runs import checkpointing as keeping
-from rookery.runs import resume as resuming
+from rookery.runs import seal as resuming
 from rookery.runs import session as running
 from rookery.runs.log import RunLog
 from rookery.training import training
@@ -195,11 +194,11 @@ def evaluations_with_other_weights() -> None:
 @plant
 def rows_that_a_checkpoint_leaves_out() -> None:
     """Agents go on without the rows before the checkpoint, and nothing says so."""
-    before = saving.files_of
+    before = keeping.checkpoint_files
 
     def files_of(run: Any, recorded: int) -> Any:
         boundary, files = before(run, recorded)
         return boundary, {k: v for k, v in files.items() if not k.startswith("replay-")}
 
-    keeping.files_of = files_of
+    keeping.checkpoint_files = files_of
     running.lacks_replays = lambda *_: False

@@ -23,16 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from comparisons import relative_difference, share_difference, wilson
 from rich.console import Console
 from rich.table import Table
 
-from rookery.studies.statistics import (
-    bootstrap,
-    interquartile_mean,
-    relative_difference,
-    share_difference,
-    wilson,
-)
+from rookery.studies.statistics import bootstrap, interquartile_mean
 
 SCHEDULES = ("sync", "pipelined", "async")
 SIDE_BY_SIDE = (("sync", "pipelined"), ("async",))

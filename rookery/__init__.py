@@ -1,7 +1,6 @@
 """Rookery trains groups of independent reinforcement-learning agents in one game.
 
-The names below are the library. They are loaded when first used, so that importing
-`rookery` costs nothing.
+The public names are loaded when they are first used, so that `import rookery` is fast.
 """
 
 from __future__ import annotations
@@ -9,69 +8,49 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rookery.api import resume, train
-    from rookery.errors import (
-        AlgorithmError,
-        ConfigError,
-        GameError,
-        PlayerError,
-        ProbeError,
-        RookeryError,
-    )
-    from rookery.evaluation.play import Match, play
-    from rookery.evaluation.recordings import Recording
-    from rookery.evaluation.trained import TrainedAgent
-    from rookery.runs.run import Run
-    from rookery.studies.crossplay import crossplay
-    from rookery.studies.crossplay_report import Crossplay
-    from rookery.studies.independence.proof import independence
-    from rookery.studies.independence.report import Independence
-    from rookery.studies.schelling import Schelling, schelling
+if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api import resume as resume
+    from rookery.api import train as train
+    from rookery.errors import AlgorithmError as AlgorithmError
+    from rookery.errors import ConfigError as ConfigError
+    from rookery.errors import GameError as GameError
+    from rookery.errors import PlayerError as PlayerError
+    from rookery.errors import ProbeError as ProbeError
+    from rookery.errors import RookeryError as RookeryError
+    from rookery.evaluation.play import Match as Match
+    from rookery.evaluation.play import play as play
+    from rookery.evaluation.recordings import Recording as Recording
+    from rookery.evaluation.trained import TrainedAgent as TrainedAgent
+    from rookery.runs.run import Run as Run
+    from rookery.studies.crossplay import Crossplay as Crossplay
+    from rookery.studies.crossplay import crossplay as crossplay
+    from rookery.studies.independence.proof import independence as independence
+    from rookery.studies.independence.report import Independence as Independence
+    from rookery.studies.schelling import Schelling as Schelling
+    from rookery.studies.schelling import schelling as schelling
 
-__all__ = [
-    "AlgorithmError",
-    "ConfigError",
-    "Crossplay",
-    "GameError",
-    "Independence",
-    "Match",
-    "PlayerError",
-    "ProbeError",
-    "Recording",
-    "RookeryError",
-    "Run",
-    "Schelling",
-    "TrainedAgent",
-    "crossplay",
-    "independence",
-    "play",
-    "resume",
-    "schelling",
-    "train",
-]
-
-_HOMES = {
-    "AlgorithmError": "errors",
-    "ConfigError": "errors",
-    "Crossplay": "studies.crossplay_report",
-    "GameError": "errors",
-    "Independence": "studies.independence.report",
-    "Match": "evaluation.play",
-    "PlayerError": "errors",
-    "ProbeError": "errors",
-    "Recording": "evaluation.recordings",
-    "RookeryError": "errors",
-    "Run": "runs.run",
-    "Schelling": "studies.schelling",
-    "TrainedAgent": "evaluation.trained",
-    "crossplay": "studies.crossplay",
-    "independence": "studies.independence.proof",
-    "play": "evaluation.play",
-    "resume": "api",
-    "schelling": "studies.schelling",
-    "train": "api",
+_NAMES = {
+    "api": ("resume", "train"),
+    "errors": (
+        "AlgorithmError",
+        "ConfigError",
+        "GameError",
+        "PlayerError",
+        "ProbeError",
+        "RookeryError",
+    ),
+    "evaluation.play": ("Match", "play"),
+    "evaluation.recordings": ("Recording",),
+    "evaluation.trained": ("TrainedAgent",),
+    "runs.run": ("Run",),
+    "studies.crossplay": ("Crossplay", "crossplay"),
+    "studies.independence.proof": ("independence",),
+    "studies.independence.report": ("Independence",),
+    "studies.schelling": ("Schelling", "schelling"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The library: train a run, and go on with one."""
+"""`rookery.train` and `rookery.resume`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def train(
     /,
     *,
     run: str | Path | None = None,
-    show: Callable[[Round], None] = lambda one: None,
+    show: Callable[[Round], None] = lambda result: None,
     **settings: Any,
 ) -> Run:
     """Train the agents of a game and return the run.
@@ -30,7 +30,7 @@ def train(
     Args:
         game: a name from `rookery games`, or `./mine.py:Zap`.
         run: its folder; by default the next free one in runs/.
-        show: called with every round.
+        show: called after every round with its result.
         **settings: as on the command line: `rounds=300`, `agents={1: {…}}`,
             `game={"agents": 4}`, or dotted in a mapping: `**{"replay.capacity": 50_000}`.
     """
@@ -50,19 +50,19 @@ def resume(
     algorithm: str | Sequence[str] | None = None,
     *,
     probe: str | None = None,
-    show: Callable[[Round], None] = lambda one: None,
+    show: Callable[[Round], None] = lambda result: None,
 ) -> Run:
-    """Go on with a run from where it ended: stopped, failed or killed.
+    """Resume a run that was stopped, failed or was killed, and return it.
 
     Args:
         run: its folder.
-        game: the same word as in training, if it is a file of your own.
-        algorithm: the same for algorithms of your own.
+        game: the game's name as in training, if it is not built in.
+        algorithm: the same for algorithms that are not built in.
         probe: the same for the run's probe.
-        show: called with every round.
+        show: called after every round with its result.
     """
     opened = Run(run, game, algorithm)
-    _ = opened.agents  # all mistakes are told before the start
+    _ = opened.agents  # report all errors before the start
     overrides = [f"probe.code={probe}"] if probe is not None else []
     config = resumed_config(opened, overrides)
     Session(opened.entry, config, opened.path, resume=True).run(show)

@@ -1,4 +1,4 @@
-"""What commands can be given: arguments and options that several of them have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rookery.errors import ConfigError
 
-
-def print_version(asked: bool) -> None:
-    """Print which release this is, and end, if that was asked."""
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"rookery {version('rookery')}")
         raise typer.Exit
 
@@ -21,17 +18,22 @@ def print_version(asked: bool) -> None:
 Version = Annotated[
     bool,
     typer.Option(
-        "--version", callback=print_version, is_eager=True, help="Print it and exit."
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print the version and exit.",
     ),
 ]
 Game = Annotated[
     str | None,
     typer.Argument(
-        help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…"
+        metavar="GAME",
+        help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…",
     ),
 ]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Settings, such as game.agents=4 seed=3.")
+    list[str] | None,
+    typer.Argument(metavar="SETTING=VALUE", help="Settings, such as game.agents=4 seed=3."),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file of settings.")
@@ -41,24 +43,17 @@ Players = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 GameOrRun = Annotated[
-    str | None, typer.Argument(help="A game, or the folder of a run that was trained.")
+    str | None, typer.Argument(metavar="GAME|RUN", help="A game, or the folder of a run.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 NamedGame = Annotated[
-    str | None, typer.Option("--game", help="The run's game, if it is a file of yours.")
+    str | None,
+    typer.Option("--game", help="The game of the run, if it is not built in."),
 ]
 NamedAlgorithms = Annotated[
     list[str] | None,
-    typer.Option("--algorithm", help="An algorithm of the run that is a file of yours."),
+    typer.Option("--algorithm", help="An algorithm of the run that is not built in."),
 ]
-Folder = Annotated[Path | None, typer.Option("--run", help="The folder of the run.")]
-
-
-def refuse_for_runs(**options: object) -> None:
-    """Refuse options that only a game can be played with."""
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(
-                f"--{name} is for games, and this is a run, which has its own: leave "
-                f"--{name} out, or name the game."
-            )
+NewFolder = Annotated[
+    Path | None, typer.Option("--run", help="The folder to create for the run.")
+]

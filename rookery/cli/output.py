@@ -1,11 +1,11 @@
-"""What the command line shows: tables, bars, and games described in words."""
+"""Output of the command line: tables, progress bars and descriptions of games."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -18,16 +18,18 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from rookery.bench.measure import Report
 from rookery.config.resolve import SettingRow, describe_settings
 from rookery.config.run import Config
 from rookery.evaluation.play import Match, cut_line
-from rookery.games.conformance.checks import Finding
 from rookery.games.gridworld import GridEngine
 from rookery.games.registry import Entry
 from rookery.printing import print_json, say
-from rookery.runs.health import Health
 from rookery.specs import AgentSpec
+
+if TYPE_CHECKING:
+    from rookery.bench.measure import Report
+    from rookery.games.conformance.checks import Finding
+    from rookery.runs.health import Health
 
 STATE_COLOURS = {
     "loading": "yellow",
@@ -41,23 +43,23 @@ MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–"
 
 
 def say_cut(match: Match, config: Config) -> None:
-    """Tell of episodes that were cut off, if there were any."""
+    """Warn of episodes that were cut off, if there were any."""
     if match.cut:
         say(f"warning: {cut_line(match.cut, config)}")
 
 
 def games_table(entries: Iterable[Entry]) -> Table:
-    """Return all games with what they are about."""
+    """Return a table of games with summaries and players."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("game", style="cyan", no_wrap=True)
-    table.add_column("what it is about")
+    table.add_column("summary")
     table.add_column("players", style="dim")
     for entry in entries:
         table.add_row(entry.name, entry.summary, ", ".join(entry.players))
     return table
 
 
-def game_facts(entry: Entry, agents: Sequence[AgentSpec], config: Config) -> dict[str, Any]:
+def game_facts(entry: Entry, agents: Sequence[AgentSpec]) -> dict[str, Any]:
     """Return a game's description as plain data."""
     return {
         "game": entry.name,
@@ -79,7 +81,7 @@ def game_facts(entry: Entry, agents: Sequence[AgentSpec], config: Config) -> dic
 def print_game(
     console: Console, entry: Entry, agents: Sequence[AgentSpec], config: Config
 ) -> None:
-    """Print what a game is."""
+    """Print the description of a game."""
     name = (entry.name, "bold cyan")
     console.print(Text.assemble(name, f"  {entry.summary}\n"))
     game = entry.build(config.game.settings, 1, config.seed)
@@ -96,19 +98,19 @@ def print_game(
 
 def _agents_table(agents: Sequence[AgentSpec]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("agent", "role", "sees", "does"):
+    for name in ("agent", "role", "observations", "actions"):
         table.add_column(name)
     for spec in agents:
-        sees = "\n".join(
+        parts = "\n".join(
             f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
             for name, part in spec.parts.items()
         )
-        table.add_row(spec.id, spec.role, sees, ", ".join(spec.action_names))
+        table.add_row(spec.id, spec.role, parts, ", ".join(spec.action_names))
     return table
 
 
 def settings_table(rows: Iterable[SettingRow]) -> Table:
-    """Return settings with type, default and meaning."""
+    """Return a table of settings with default, type and meaning."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("setting", style="cyan", no_wrap=True)
     table.add_column("default", no_wrap=True)
@@ -120,14 +122,14 @@ def settings_table(rows: Iterable[SettingRow]) -> Table:
 
 
 def print_finding(console: Console, finding: Finding) -> None:
-    """Print what one check of a game found."""
-    said = (f" {finding.sentence} ", (finding.detail, "dim"))
-    line = Text.assemble(MARKS[finding.result], *said)
+    """Print the result of one check of a game."""
+    mark, detail = MARKS[finding.result], (finding.detail, "dim")
+    line = Text.assemble(mark, f" {finding.sentence} ", detail)
     console.print(line, soft_wrap=True)
 
 
 def matches_table(matches: Mapping[str, Match]) -> Table:
-    """Return what players got: mean and spread per episode and agent, and each agent's."""
+    """Return a table of mean returns: over all agents, with their spread, and of each."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("players", style="cyan")
     table.add_column("episodes", justify="right")
@@ -138,23 +140,23 @@ def matches_table(matches: Mapping[str, Match]) -> Table:
         table.add_column(f"agent {spec.id}", justify="right")
     for label, match in matches.items():
         summary = match.summary()
-        each = [f"{mean:.2f}" for mean in summary["agents"].values()]
+        means = [f"{mean:.2f}" for mean in summary["agents"].values()]
         spread = f"± {summary['std']:.2f}"
         episodes = str(len(match.episodes))
-        table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *each)
+        table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *means)
     return table
 
 
-def leave_replay(
+def write_replay(
     console: Console, match: Match, folder: Path, name: str, as_json: bool
 ) -> None:
-    """Write a match's only recording and its GIF into a run folder, and say where."""
+    """Write the recording of a match and its GIF to a run folder, and print the paths."""
     recording = match.recordings[0]
     gif = folder / "replays" / f"{name}.gif"
     recording.write_gif(gif)
-    kept = folder / "recordings" / f"{name}.safetensors"
-    kept.parent.mkdir(exist_ok=True)
-    recording.save(kept)
+    file = folder / "recordings" / f"{name}.safetensors"
+    file.parent.mkdir(exist_ok=True)
+    recording.save(file)
     if as_json:
         summary = {"run": str(folder), "gif": str(gif), **match.summary()}
         print_json(summary)
@@ -162,57 +164,62 @@ def leave_replay(
     names = list(match.players)
     label = names[0] if len(set(names)) == 1 else ",".join(names)
     console.print(matches_table({label: match}))
-    said = f"The episode: {gif}\nIts recording: {kept}"
-    console.print(said, soft_wrap=True)
+    console.print(f"The episode: {gif}\nIts recording: {file}", soft_wrap=True)
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print the ratios of a benchmark, and the figures behind them."""
+    """Print the ratios of a benchmark, and the measurements behind them."""
     ratios = Table(box=None, header_style="bold", pad_edge=False)
     ratios.add_column("ratio")
     ratios.add_column("", justify="right", style="bold")
     for name, ratio in report.ratios.items():
         ratios.add_row(name, f"{ratio:.2f}×")
-    figures = Table(box=None, header_style="bold", pad_edge=False)
-    figures.add_column("figure")
-    figures.add_column("value", justify="right", style="bold")
-    figures.add_column("", style="dim")
-    for name, figure in report.figures.items():
-        value = figure["value"]
+    measurements = Table(box=None, header_style="bold", pad_edge=False)
+    measurements.add_column("measurement")
+    measurements.add_column("value", justify="right", style="bold")
+    measurements.add_column("", style="dim")
+    for name, measurement in report.figures.items():
+        value = measurement["value"]
         shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-        figures.add_row(name, shown, figure["unit"])
+        measurements.add_row(name, shown, measurement["unit"])
     if report.ratios:
         console.print(ratios)
         console.print()
-    console.print(figures)
+    console.print(measurements)
 
 
 def print_health(
     console: Console, processes: Sequence[Health], number: int, seconds: float
 ) -> None:
-    """Print how every process of a run is."""
+    """Print the status of every process of a run."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("process", "id", "attempt", "state", "processor", "memory", "agents"):
         right = name in ("id", "attempt", "processor", "memory")
         table.add_column(name, justify="right" if right else "left")
-    for one in processes:
-        state = Text(one.state, STATE_COLOURS[one.state])
-        used = (f"{one.processor:.0%}", f"{one.mebibytes:,.0f} MiB")
-        agents = ", ".join(one.agents)
-        table.add_row(one.role, str(one.pid), str(one.attempt), state, *used, agents)
+    for health in processes:
+        table.add_row(
+            health.role,
+            str(health.pid),
+            str(health.attempt),
+            Text(health.state, STATE_COLOURS[health.state]),
+            f"{health.processor:.0%}",
+            f"{health.mebibytes:,.0f} MiB",
+            ", ".join(health.agents),
+        )
     console.print(table)
-    when = (
-        f"{seconds:.0f} s ago" if seconds >= 0 else "later than now: the clock was set back"
-    )
-    written = f", written down {when}" if number else ""
-    console.print(f"round {number}{written}")
+    if not number:
+        console.print("no round has finished yet")
+    elif seconds >= 0:
+        console.print(f"last update: round {number}, {seconds:.0f} s ago")
+    else:
+        console.print(f"last update: round {number}, in the future: the clock was set back")
 
 
 @contextmanager
 def progress(
     console: Console, label: str, total: int, quiet: bool
 ) -> Iterator[Callable[[int], None]]:
-    """Show a bar while something counts up to `total`; nothing if not a terminal."""
+    """Show a progress bar up to `total`, if this is a terminal."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,11 +1,10 @@
-"""The view in the terminal: a bar and a table while training, or plain lines."""
+"""Training progress: a bar and a table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,28 +12,39 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from rookery.algorithms.base import Agent
-from rookery.config.run import Config
-from rookery.training.training import Round
+from rookery.runs.log import Totals
+
+if TYPE_CHECKING:
+    from rookery.runs.session import Session
+    from rookery.training.training import Round
 
 LINE_SECONDS = 10.0
 RECENT = 64
+COLUMNS = {
+    "return": "return",
+    "epsilon": "epsilon",
+    "loss": "loss",
+    "value": "q_value",
+    "lag": "lag",
+}
+"""The columns of the table, and the metrics in them."""
 
 
 class Progress:
-    """Shows how training goes; keeps the newest figures of every agent."""
+    """Shows the progress of a session, and sums up the run.
 
-    def __init__(
-        self,
-        console: Console,
-        config: Config,
-        agents: Sequence[Agent],
-        quiet: bool,
-        notes: list[str] | None = None,
-    ) -> None:
-        self._console, self._config, self._agents = console, config, agents
-        self._notes = notes if notes is not None else []
-        self._quiet, self._live = quiet, None if quiet else _live(console)
+    Rates and the time left count the rounds of this session only; totals are of the whole
+    run.
+    """
+
+    def __init__(self, console: Console, session: Session, quiet: bool) -> None:
+        self._console, self._quiet = console, quiet
+        self._config, self._first = session.config, session.start
+        self._agents = session.training.agents
+        self._notes = session.training.executor.notes
+        self._live: Live | None = None
+        if console.is_terminal and not quiet:
+            self._live = Live(console=console, refresh_per_second=4)
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
@@ -42,10 +52,17 @@ class Progress:
             TimeRemainingColumn(),
             expand=True,
         )
-        self._task = self._bar.add_task(config.game.name, total=config.rounds)
-        self._returns: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self.agents: dict[str, dict[str, Any]] = {agent.id: {} for agent in agents}
-        self.updates = 0
+        self._task = self._bar.add_task(
+            self._config.game.name, total=self._config.rounds, completed=self._first
+        )
+        self._returns: dict[str, deque[float]] = {
+            agent.id: deque(maxlen=RECENT) for agent in self._agents
+        }
+        self.agents: dict[str, dict[str, Any]] = {agent.id: {} for agent in self._agents}
+        """The metrics of every agent in the last round."""
+        self.totals: Totals = session.log.totals()
+        """The updates and seconds of all rounds of the run."""
+        self._updates = 0
         self._started = self._last_line = time.perf_counter()
 
     def __enter__(self) -> Progress:
@@ -57,80 +74,80 @@ class Progress:
         if self._live is not None:
             self._live.__exit__(*error)
 
-    def show(self, one: Round) -> None:
-        """Take in a round."""
+    def show(self, result: Round) -> None:
+        """Take in a round, and show it."""
         while self._notes and not self._quiet:
             self._console.print(self._notes.pop(0), soft_wrap=True)
-        for i, agent in enumerate(self._agents):
-            figures = {
-                **one.played.metrics[agent.id],
-                **one.learned.metrics.get(agent.id, {}),
-            }
-            self._returns[agent.id].extend(float(e.returns[i]) for e in one.played.episodes)
-            recent = self._returns[agent.id]
-            if recent:
-                figures["return"] = sum(recent) / len(recent)
-            if figures.get("stopped") and not self.agents[agent.id].get("stopped"):
-                self._console.print(
-                    f"warning: agent '{agent.id}' was stopped: its loss is no longer a "
-                    "number; it goes on acting with its last good weights.",
-                    soft_wrap=True,
-                )
-            self.agents[agent.id] = figures
-            self.updates += int(figures.get("updates", 0))
-        self._bar.update(self._task, completed=one.number)
+        updates = sum(self._take_in(i, result) for i in range(len(self._agents)))
+        self._updates += updates
+        self.totals = Totals(
+            self.totals.updates + updates, self.totals.seconds + result.seconds
+        )
+        self._bar.update(self._task, completed=result.number)
         if self._live is not None:
-            self._live.update(Group(self._bar, self._table(one)))
+            self._live.update(Group(self._bar, self._table(result)))
         elif not self._quiet:
-            self._line(one)
+            self._print_line(result)
 
-    def _line(self, one: Round) -> None:
+    def _take_in(self, number: int, result: Round) -> int:
+        """Take in the metrics of an agent; return how many updates it made."""
+        agent = self._agents[number].id
+        metrics: dict[str, Any] = {
+            **result.played.metrics[agent],
+            **result.learned.metrics.get(agent, {}),
+        }
+        recent = self._returns[agent]
+        recent.extend(float(episode.returns[number]) for episode in result.played.episodes)
+        if recent:
+            metrics["return"] = sum(recent) / len(recent)
+        if metrics.get("stopped") and not self.agents[agent].get("stopped"):
+            self._console.print(
+                f"warning: agent '{agent}' stopped learning: its loss became NaN or "
+                "infinite; it continues to act with its last good weights.",
+                soft_wrap=True,
+            )
+        self.agents[agent] = metrics
+        return int(metrics.get("updates", 0))
+
+    def _print_line(self, result: Round) -> None:
         now = time.perf_counter()
-        last = one.number == self._config.rounds
-        if now - self._last_line < LINE_SECONDS and not last:
+        is_last = result.number == self._config.rounds
+        if now - self._last_line < LINE_SECONDS and not is_last:
             return
         self._last_line = now
         returns = "  ".join(
-            f"{i}: {figures['return']:.1f}"
-            for i, figures in self.agents.items()
-            if "return" in figures
+            f"{agent}: {metrics['return']:.1f}"
+            for agent, metrics in self.agents.items()
+            if "return" in metrics
         )
-        turns, updates = self._rates(one)
-        left = (now - self._started) / one.number * (self._config.rounds - one.number)
+        left = self._config.rounds - result.number
+        seconds = (now - self._started) / (result.number - self._first) * left
         self._console.print(
-            f"round {one.number} of {self._config.rounds}  {turns:,.0f} turns/s  "
-            f"{updates:,.0f} updates/s  {_duration(left)} left  "
-            f"return of {returns or 'nobody yet: no episode has ended'}",
+            f"round {result.number} of {self._config.rounds}  {self._rates(result)}  "
+            f"{_duration(seconds)} left  "
+            f"{f'return of {returns}' if returns else 'no episode has finished yet'}",
             soft_wrap=True,
         )
 
-    def _rates(self, one: Round) -> tuple[float, float]:
-        """Return turns of one world, and updates of one agent, per second so far."""
+    def _rates(self, result: Round) -> str:
+        """Return the turns of single worlds and the updates of all agents per second."""
         seconds = max(time.perf_counter() - self._started, 1e-9)
-        turns = one.number * self._config.turns_per_round * self._config.worlds
-        return turns / seconds, self.updates / seconds
+        rounds = result.number - self._first
+        turns = rounds * self._config.turns_per_round * self._config.worlds
+        return f"{turns / seconds:,.0f} turns/s  {self._updates / seconds:,.0f} updates/s"
 
-    def _table(self, one: Round) -> Table:
-        turns, updates = self._rates(one)
-        title = f"{turns:,.0f} turns/s   {updates:,.0f} updates/s"
-        table = Table(box=None, header_style="bold", title=title, title_justify="left")
-        for name in ("agent", "return", "epsilon", "loss", "value", "lag"):
-            table.add_column(name, justify="left" if name == "agent" else "right")
-        for agent, figures in self.agents.items():
-            cells = [
-                _cell(figures.get(name))
-                for name in ("return", "epsilon", "loss", "q_value", "lag")
-            ]
+    def _table(self, result: Round) -> Table:
+        table = Table(
+            box=None, header_style="bold", title=self._rates(result), title_justify="left"
+        )
+        table.add_column("agent")
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for agent, metrics in self.agents.items():
+            values = [metrics.get(metric) for metric in COLUMNS.values()]
+            cells = ["" if value is None else f"{value:.2f}" for value in values]
             table.add_row(agent, *cells)
         return table
-
-
-def _live(console: Console) -> Live | None:
-    return Live(console=console, refresh_per_second=4) if console.is_terminal else None
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Several seeds of one run, side by side: each a process of its own, in one folder."""
+"""Several seeds of one run, trained side by side in separate processes, in one folder."""
 
 from __future__ import annotations
 
@@ -23,27 +23,31 @@ from rookery.errors import ConfigError, RookeryError
 from rookery.evaluation.play import agents_of
 from rookery.games.registry import Entry
 from rookery.printing import command, say
-from rookery.runs.arithmetic import machine
+from rookery.runs.agent_files import origin_checksum, origins_of
 from rookery.runs.configure import configure
 from rookery.runs.folder import CONFIG, SEEDS, RunLock, new_run, seeds_of
 from rookery.runs.run import trusted_entry
-from rookery.runs.seal import read_summed, seal_of, write_seal, write_summed
-from rookery.runs.start_from import origins_of, sum_of
+from rookery.runs.seal import (
+    read_with_checksum,
+    seal_of,
+    write_seal,
+    write_with_checksum,
+)
 from rookery.stop import StopFlag
 from rookery.storage.access import is_folder
 from rookery.storage.arrays import Damaged
 from rookery.supervisor.child import read_all
 from rookery.training.autoscale import cores
 
-LIMIT = 10_000
+MAX_SEEDS = 10_000
 POLL_SECONDS = 0.2
 STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)
-"""How seeds end that were asked to stop: with a checkpoint, or before there was a run."""
+"""Exit codes of seeds that were asked to stop: with a checkpoint, or before the start."""
 START = (
     "import sys; from rookery.supervisor.child import die_with; "
     "die_with(int(sys.argv.pop(1))); from rookery.cli.app import main; main()"
 )
-"""What a seed's process runs: no seed outlives the process that started it."""
+"""The code of a seed's process, which ends with the process that started it."""
 
 
 class SeedFailed(RookeryError):
@@ -51,16 +55,18 @@ class SeedFailed(RookeryError):
 
 
 def parse_seeds(override: str) -> list[int]:
-    """Return the seeds of a word such as seeds=0..9 or seeds=1,4,7."""
+    """Return the seeds in an override such as seeds=0..9 or seeds=1,4,7."""
     text = override.removeprefix("seeds=").strip("[] ")
     span = re.fullmatch(r"(\d{1,18})\.\.(\d{1,18})", text)
     if span:
         first, last = int(span[1]), int(span[2])
-        if first <= last < first + LIMIT:
+        if first <= last < first + MAX_SEEDS:
             return list(range(first, last + 1))
     elif re.fullmatch(r"\d{1,18}(\s*,\s*\d{1,18})*", text):
         return list(dict.fromkeys(int(part) for part in text.split(",")))
-    raise ConfigError(f"{override[:60]!r} names no seeds: write seeds=0..9 or seeds=1,4,7.")
+    raise ConfigError(
+        f"{override[:60]!r} is not a list of seeds: write seeds=0..9 or seeds=1,4,7."
+    )
 
 
 def train_seeds(
@@ -71,22 +77,29 @@ def train_seeds(
     seeds: Sequence[int],
 ) -> dict[str, Any]:
     """Train every seed, as many at a time as there are cores; return their summaries."""
-    # All mistakes are told before the start.
-    entry, chosen = configure(game, overrides, config_file)
+    # First, so that all errors are reported before the start.
+    entry, config = configure(game, overrides, config_file)
     # Side by side, seeds fill the cores best with one process each.
-    alone = ["workers=0"] if chosen.workers == "auto" else []
-    listed = _list_of(seeds, *configure(game, [*overrides, *alone], config_file))
+    workers = ["workers=0"] if config.workers == "auto" else []
+    plan = _plan(seeds, *configure(game, [*overrides, *workers], config_file))
     parent = new_run(folder, entry.name)
     with closing(RunLock(parent)):
-        write_summed(parent / SEEDS, listed)
-        config = ["--config", str(config_file)] if config_file else []
-        named = [game] if game else []
-        commands = {}
-        for seed in seeds:
-            more = [f"seed={seed}", *alone, *config, "--run", str(parent / f"seed-{seed}")]
-            commands[seed] = ["train", *named, *overrides, *more]
-        found = _Batch(commands).run(_at_a_time(chosen.workers), parent)
-    return {"run": str(parent), "seeds": found}
+        write_with_checksum(parent / SEEDS, plan)
+        arguments = ["train", *([game] if game else []), *overrides]
+        options = ["--config", str(config_file)] if config_file else []
+        commands = {
+            seed: [
+                *arguments,
+                f"seed={seed}",
+                *workers,
+                *options,
+                "--run",
+                str(parent / f"seed-{seed}"),
+            ]
+            for seed in seeds
+        }
+        summaries = _Batch(commands).run(_at_a_time(config.workers), parent)
+    return {"run": str(parent), "seeds": summaries}
 
 
 def resume_seeds(
@@ -95,82 +108,84 @@ def resume_seeds(
     code: Sequence[str],
     game: str | None = None,
 ) -> dict[str, Any]:
-    """Go on with every seed that is not finished, and begin those that had not begun.
+    """Resume every seed that is not finished, and start those that had not started.
 
     Returns their summaries.
     """
     with closing(RunLock(path)):
-        begun = [int(one.name.removeprefix("seed-")) for one in seeds_of(path)]
-        listed = _read_list(path)
-        if listed is None:
+        started = [int(folder.name.removeprefix("seed-")) for folder in seeds_of(path)]
+        plan = _read_plan(path)
+        if plan is None:
             say(
-                f"{path} has no {SEEDS}, so some seeds may never have begun: going on "
-                f"with the {len(begun)} that are there."
+                f"{path} has no {SEEDS}, so some seeds may never have started: resuming "
+                f"the {len(started)} that have."
             )
-        missing = [seed for seed in (listed or {}).get("seeds", ()) if seed not in begun]
-        if listed and missing:
-            said = ", ".join(map(str, missing))
-            say(f"starting the seeds that had not begun: {said}")
-            _prepare(path, missing, listed, game)
+        missing = [seed for seed in (plan or {}).get("seeds", ()) if seed not in started]
+        if plan and missing:
+            say(f"starting the remaining seeds: {', '.join(map(str, missing))}")
+            _prepare(path, missing, plan, game)
         commands = {
             seed: ["resume", str(path / f"seed-{seed}"), *overrides, *code]
-            for seed in sorted([*begun, *missing])
+            for seed in sorted([*started, *missing])
         }
-        found = _Batch(commands).run(_at_a_time("auto"), path)
-    return {"run": str(path), "seeds": found}
+        summaries = _Batch(commands).run(_at_a_time("auto"), path)
+    return {"run": str(path), "seeds": summaries}
 
 
-def _list_of(seeds: Sequence[int], entry: Entry, config: Config) -> dict[str, Any]:
-    """Return which seeds there are and what each is asked to do."""
+def _plan(seeds: Sequence[int], entry: Entry, config: Config) -> dict[str, Any]:
+    """Return the list of seeds with their common configuration and seal."""
     agents = agents_of(entry, config)
-    origins = {i: sum_of(one) for i, one in origins_of(config, agents).items()}
-    seal = seal_of(config, [spec.id for spec in agents], origins, machine())
+    origins = {
+        agent: origin_checksum(origin)
+        for agent, origin in origins_of(config, agents).items()
+    }
+    seal = seal_of(config, [spec.id for spec in agents], origins)
     return {"seeds": list(seeds), "config": to_toml(config), "seal": seal}
 
 
-def _read_list(parent: Path) -> dict[str, Any] | None:
-    """Return the list that was written at the start; None if there is none.
+def _read_plan(parent: Path) -> dict[str, Any] | None:
+    """Return the plan that was written at the start; None if there is none.
 
     Raises:
-        ConfigError: if it is not what was written.
+        ConfigError: if the file was changed or damaged.
     """
     try:
-        return read_summed(parent / SEEDS)
+        return read_with_checksum(parent / SEEDS)
     except Damaged as error:
         raise ConfigError(
-            f"{parent / SEEDS} is not what was written when the seeds began: put it back, "
-            "or delete it to go on with the seeds that have begun."
+            f"{parent / SEEDS} is not what was written when the seeds started: put it "
+            "back, or delete it to resume the seeds that have started."
         ) from error
 
 
 def _prepare(
-    parent: Path, seeds: Sequence[int], listed: Mapping[str, Any], game: str | None
+    parent: Path, seeds: Sequence[int], plan: Mapping[str, Any], game: str | None
 ) -> None:
-    """Make the folders of seeds that had not begun: runs that were killed at once."""
-    tree = tomllib.loads(listed["config"])
+    """Create the folders of seeds that had not started, like those of runs just started."""
+    tree = tomllib.loads(plan["config"])
     settings = trusted_entry(parent, tree, game).settings
     for seed in seeds:
         folder = parent / f"seed-{seed}"
         if is_folder(folder):
             with closing(RunLock(folder)):
-                shutil.rmtree(folder)  # it was killed before it was a run
+                shutil.rmtree(folder)  # killed before it became a run
         folder.mkdir()
-        sealed = {**listed["seal"]["settings"], "seed": seed}
-        write_seal(folder, {**listed["seal"], "settings": sealed})
+        sealed = {**plan["seal"]["settings"], "seed": seed}
+        write_seal(folder, {**plan["seal"], "settings": sealed})
         write_config(resolve({**tree, "seed": seed}, settings), folder / CONFIG)
 
 
 def _at_a_time(workers: str | int) -> int:
     """Return how many runs fill the cores."""
-    each = 1 if isinstance(workers, str) else workers + 1
-    return max(1, cores() // each)
+    processes = 1 if isinstance(workers, str) else workers + 1
+    return max(1, cores() // processes)
 
 
 class _Batch:
-    """Seeds that run side by side, each in a session of its own.
+    """Seeds that run side by side, each in a separate process session.
 
-    So Ctrl-C reaches this process alone, which asks every seed to stop, once, and waits
-    until all have saved what they have. A seed that fails leaves the others alone.
+    So Ctrl-C reaches only this process, which asks every seed to stop, once, and waits
+    until all have saved their state. A seed that fails does not affect the others.
     """
 
     def __init__(self, commands: Mapping[int, list[str]]) -> None:
@@ -179,10 +194,10 @@ class _Batch:
         self._running: dict[int, _Seed] = {}
         self._stop = StopFlag()
         self._failed: list[str] = []
-        self.found: dict[str, Any] = {}
+        self._summaries: dict[str, Any] = {}
 
     def run(self, at_a_time: int, parent: Path) -> dict[str, Any]:
-        """Run all, some at a time; return what each printed."""
+        """Run all seeds, some at a time; return the JSON object that each printed."""
         try:
             with self._stop.listening():
                 while self._running or self._waiting:
@@ -194,69 +209,68 @@ class _Batch:
                     self._collect()
                     time.sleep(POLL_SECONDS)
         finally:
-            for one in self._running.values():
-                one.close()
-        if self._stop.signal is not None and len(self.found) < self._count:
+            for process in self._running.values():
+                process.close()
+        if self._stop.signal is not None and len(self._summaries) < self._count:
             self._say_stopped(parent)
             sys.exit(128 + self._stop.signal)
         if self._failed:
             raise SeedFailed("; ".join(self._failed))
-        return dict(sorted(self.found.items(), key=lambda one: int(one[0])))
+        return dict(sorted(self._summaries.items(), key=lambda item: int(item[0])))
 
     def _ask_to_stop(self) -> None:
         self._waiting.clear()
-        for one in self._running.values():
-            if not one.is_asked:  # a second signal would end it at once
-                one.process.send_signal(signal.SIGTERM)
-                one.is_asked = True
+        for seed in self._running.values():
+            if not seed.is_stopping:  # a second signal would end it at once
+                seed.process.send_signal(signal.SIGTERM)
+                seed.is_stopping = True
 
     def _collect(self) -> None:
-        for seed, one in list(self._running.items()):
-            if one.process.poll() is None:
+        for number, seed in list(self._running.items()):
+            code = seed.process.poll()
+            if code is None:
                 continue
-            del self._running[seed]
-            if one.process.returncode == 0:
-                self.found[str(seed)] = one.summary()
-                done = f"{len(self.found)} of {self._count}"
-                say(f"seed {seed} is done ({done})")
-            elif not (one.is_asked and one.process.returncode in STOPPED):
-                self._failed.append(f"seed {seed} failed: {one.complaint()}")
+            del self._running[number]
+            if code == 0:
+                self._summaries[str(number)] = seed.summary()
+                say(f"seed {number} is done ({len(self._summaries)} of {self._count})")
+            elif not (seed.is_stopping and code in STOPPED):
+                self._failed.append(f"seed {number} failed: {seed.error()}")
                 say(self._failed[-1])
-            one.close()
+            seed.close()
 
     def _say_stopped(self, parent: Path) -> None:
-        say(f"Stopped. Go on: {command('resume', parent)}")
+        say(f"Stopped. Resume: {command('resume', parent)}")
         if missing := self._count - len(seeds_of(parent)):
-            said = "of the seeds had not begun; resuming starts them."
-            say(f"{missing} {said}")
+            say(f"{missing} of the seeds had not started; resuming starts them.")
 
 
 class _Seed:
-    """The process of one seed; what it prints goes into memory, which no pipe limits."""
+    """The process of one seed; its output goes to memory, because a pipe could fill up."""
 
-    def __init__(self, overrides: list[str]) -> None:
-        self._printed, self._said = (os.memfd_create(name) for name in ("out", "err"))
+    def __init__(self, arguments: list[str]) -> None:
+        self._stdout, self._stderr = (os.memfd_create(name) for name in ("out", "err"))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", START, str(os.getpid()), *overrides, "--json"],
-            stdout=self._printed,
-            stderr=self._said,
+            [sys.executable, "-c", START, str(os.getpid()), *arguments, "--json"],
+            stdout=self._stdout,
+            stderr=self._stderr,
             start_new_session=True,
         )
-        self.is_asked = False
+        self.is_stopping = False
 
     def summary(self) -> Any:
-        """Return the object it printed last; a game may have printed before it."""
-        text = "\n" + read_all(self._printed).decode()
+        """Return the JSON object it printed last; a game may have printed before it."""
+        text = "\n" + read_all(self._stdout).decode()
         return json.loads(text[text.rindex("\n{\n") :])
 
-    def complaint(self) -> str:
-        """Return the last line of what it had to say."""
-        lines = read_all(self._said).decode().strip().splitlines()
-        return (lines or ["it said nothing"])[-1].removeprefix("error: ")
+    def error(self) -> str:
+        """Return the last line that it printed on standard error."""
+        lines = read_all(self._stderr).decode().strip().splitlines()
+        return (lines or ["no message"])[-1].removeprefix("error: ")
 
     def close(self) -> None:
-        """End it, if it has not ended, and let go of what it said."""
+        """End the process, if it has not ended, and free its output."""
         self.process.kill()
         self.process.wait()
-        os.close(self._printed)
-        os.close(self._said)
+        os.close(self._stdout)
+        os.close(self._stderr)

@@ -115,9 +115,9 @@ def _builtin_games() -> Iterator[type]:
     package = rookery.games.builtin
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         for _, member in inspect.getmembers(import_module(module.name), inspect.isclass):
-            is_own = member.__module__ == module.name
+            is_custom = member.__module__ == module.name
             is_game = issubclass(member, Game | GridGame) and not inspect.isabstract(member)
-            if is_own and is_game and not member.__name__.startswith("_"):
+            if is_custom and is_game and not member.__name__.startswith("_"):
                 yield member
 
 

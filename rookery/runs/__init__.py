@@ -1,1 +1,1 @@
-"""A run on disk: session, log, checkpoints, `Run`."""
+"""A run on disk: its folder, session, log and checkpoints, and `Run` to read it."""

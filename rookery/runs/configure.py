@@ -1,4 +1,4 @@
-"""From a command line, or a call from Python, to a game and its configuration."""
+"""Resolve a command line, or a call from Python, to a game and its configuration."""
 
 from __future__ import annotations
 
@@ -24,21 +24,29 @@ def configure(
 ) -> tuple[Entry, Config]:
     """Return the game and its configuration.
 
-    What was chosen comes from a file, then from words, then from `settings`; the later
-    wins. Below them all are the settings that the game itself comes with.
+    Later sources win: the game's own training settings, the file, the overrides, and
+    `settings`.
+
+    Args:
+        game: its name; on the command line it can be an override instead.
+        overrides: settings from the command line, KEY=VALUE each.
+        config_file: a TOML file of settings.
+        settings: settings from Python, with dotted keys or as a tree.
     """
-    every = [game] if game and "=" in game else []
+    if game and "=" in game:
+        overrides = [game, *overrides]
+        game = None
     tree: dict[str, Any] = read_toml(config_file) if config_file else {}
-    tree = merge(tree, parse_overrides([*every, *overrides]))
+    tree = merge(tree, parse_overrides(overrides))
     tree = merge(tree, _tree(settings or {}))
-    name = _name_of(None if every else game, tree, config_file)
+    name = _game_name(game, tree, config_file)
     entry = find(name)
     tree = merge(_tree(entry.training), tree)
     return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
 
 
 def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree from settings whose keys may be dotted."""
+    """Return a tree from settings whose keys can be dotted."""
     tree: dict[str, Any] = {}
     for key, value in settings.items():
         branch: Any = value
@@ -48,21 +56,21 @@ def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _name_of(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:
-    """Return the game that was named; a file may only name games of the catalog.
+def _game_name(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:
+    """Return the name of the game; a file can only name a built-in game.
 
-    So a file that came from elsewhere cannot make Rookery import code.
+    So a file from elsewhere cannot make Rookery import code.
     """
     group = tree.get("game")
     written = group.get("name") if isinstance(group, dict) else None
     if game is not None:
         return game
     if not isinstance(written, str):
-        raise ConfigError("no game was named: name one that `rookery games` lists.")
+        raise ConfigError("no game given: name one that `rookery games` lists.")
     if written not in entries_by_name():
         raise ConfigError(
-            f"{config_file or 'game.name'} names {shown(written)}, which is no game of the "
-            "catalog: if you trust it, name it on the command line, too."
+            f"{config_file or 'game.name'} names {shown(written)}, which is not a built-in "
+            "game. If you trust this code, name it on the command line, too."
         )
     return written
 
@@ -70,7 +78,7 @@ def _name_of(game: str | None, tree: dict[str, Any], config_file: Path | None) -
 def seat(
     entry: Entry, config: Config, players: str | None
 ) -> tuple[Config, list[Any] | None]:
-    """Return the configuration with its players, and one per agent if any were named."""
+    """Return the configuration with its players, and the seats if players were named."""
     agents = agents_of(entry, config)
     ids = [spec.id for spec in agents]
     config.check_agents(ids)
@@ -81,10 +89,10 @@ def seat(
                 f"--players names {len(named)} players for {len(ids)} agents: name one "
                 "for all, or one per agent."
             )
-        chosen = {i: {"player": name} for i, name in zip(ids, named, strict=True)}
+        seats = {i: {"player": name} for i, name in zip(ids, named, strict=True)}
         raw = config.model_dump(exclude={"game", "agents"}, exclude_unset=True)
         game = config.game.settings.model_dump() | {"name": entry.name}
-        config = resolve({**raw, "game": game, "agents": chosen}, entry.settings)
+        config = resolve({**raw, "game": game, "agents": seats}, entry.settings)
     if not config.agents:
         return config, None
     return config, [config.agent(i).player or "random" for i in ids]

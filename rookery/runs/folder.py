@@ -1,4 +1,4 @@
-"""The folders of runs: new ones, and what lies in one."""
+"""The folders of runs: creating, recognising and locking them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RUNS = Path("runs")
 CONFIG = "config.toml"
 CHECKPOINTS = "checkpoints"
 SEEDS = "seeds.json"
-"""In a folder of seeds: which they are, and what each was asked to do."""
+"""In a folder of seeds: the list of seeds, and their common settings."""
 
 
 class FolderGone(RookeryError):
-    """A run's folder was deleted or renamed while the run went on."""
+    """The folder of a run was deleted or renamed during the run."""
 
 
 class RunLock:
-    """Holds a run's folder until it is let go, or its process ends.
+    """Locks the folder of a run until it is closed, or its process ends.
 
     Raises:
-        ConfigError: if another process holds it.
+        ConfigError: if another process has locked it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,42 +47,42 @@ class RunLock:
             ) from error
 
     def check_there(self) -> None:
-        """See that the folder still has its name.
+        """Check that the folder still has its name.
 
         Raises:
-            FolderGone: if not. Whatever was written under that name would be half a run.
+            FolderGone: if not. What is written under that name would be half a run.
         """
         with suppress(OSError):
             if os.path.samestat(os.stat(self._folder), os.fstat(self._descriptor)):
                 return
         now = os.readlink(f"/proc/self/fd/{self._descriptor}")
-        where = f"if it was renamed, go on there: {command('resume', now)}"
+        remedy = f"if it was renamed, continue there: {command('resume', now)}"
         if now.endswith(" (deleted)"):
-            where = "what was in it cannot be saved; train again"
+            remedy = "its content cannot be saved; train again"
         raise FolderGone(
-            f"{self._folder} was deleted or renamed while the run went on, so the run "
-            f"ends: {where}"
+            f"{self._folder} was deleted or renamed during the run, so the run ends: "
+            f"{remedy}"
         )
 
     def close(self) -> None:
-        """Let it go."""
+        """Unlock the folder."""
         os.close(self._descriptor)
 
 
 def new_run(folder: Path | None, game: str) -> Path:
-    """Make and return the folder of a new run; by default the next free one in runs/."""
+    """Create and return the folder of a new run; by default the next free one in runs/."""
     for path in [folder] if folder else _names(game):
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
             if folder is None:
-                continue  # whoever makes it first has it
+                continue  # taken by another run
             raise ConfigError(
                 f"{path} exists already: choose another folder with --run, or delete it."
             ) from error
         except OSError as error:
             raise ConfigError(
-                f"cannot make the run folder {path} ({error.strerror}): choose another "
+                f"cannot create the run folder {path} ({error.strerror}): choose another "
                 "with --run."
             ) from error
         return path
@@ -95,21 +95,19 @@ def _names(game: str) -> Iterator[Path]:
 
 
 def no_run(path: Path) -> ConfigError:
-    """Return the error for a path that is no run."""
+    """Return the error for a path that is not a run."""
     if seeds := seeds_of(path):
         return ConfigError(
             f"{path} is a folder of seeds: name one of them, such as {seeds[0]}, or open "
             "all with Run.seeds."
         )
     if not is_folder(path):
-        return ConfigError(
-            f"{path} is no run: there is no such folder; name the folder of a run."
-        )
+        return ConfigError(f"{path} is not a run: no such folder.")
     if is_file(path / SEEDS):
-        return ConfigError(f"no seed of {path} has begun yet: {command('resume', path)}")
+        return ConfigError(f"no seed of {path} has started yet: {command('resume', path)}")
     return ConfigError(
-        f"{path} is no run: it has no {CONFIG}; name the folder of a run. If a run was "
-        "killed here before it began, delete the folder and train again."
+        f"{path} is not a run: it has no {CONFIG}. If a run was killed here before it "
+        "started, delete the folder and train again."
     )
 
 
@@ -119,29 +117,29 @@ def is_run(path: Path) -> bool:
 
 
 def seeds_of(path: Path) -> list[Path]:
-    """Return the runs in a folder of seeds, in order; empty if it is none."""
-    found = {
+    """Return the runs in a folder of seeds, in order; empty for other folders."""
+    runs = {
         int(number): p
         for p in entries(path)
         if (number := p.name.removeprefix("seed-")).isdecimal()
         and p.name.startswith("seed-")
         and is_file(p / CONFIG)
     }
-    return [found[number] for number in sorted(found)]
+    return [runs[number] for number in sorted(runs)]
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse a run with links in it.
+    """Refuse a run that contains links.
 
-    Whoever made it could have us write anywhere, or delete what is not the run's.
+    A link in a folder from elsewhere could make Rookery write or delete files outside it.
 
     Raises:
-        ConfigError: naming the first.
+        ConfigError: naming the first link.
     """
     for folder, folders, files in os.walk(path):
         for name in [*folders, *files]:
             if os.path.islink(Path(folder) / name):
                 raise ConfigError(
-                    f"{Path(folder) / name} is a link, and a run must not have any: put "
-                    "the file itself there."
+                    f"{Path(folder) / name} is a link, and a run must not contain links: "
+                    "put the file itself there."
                 )

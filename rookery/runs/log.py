@@ -1,10 +1,10 @@
-"""What a run writes down while it goes on: one JSON object per line, and TensorBoard.
+"""The log of a run: one JSON object per line, and TensorBoard.
 
-metrics.jsonl      one line per round: times, and figures of every agent
+metrics.jsonl      one line per round: times, and the metrics of every agent
 episodes.jsonl     one line per finished episode
 evaluations.jsonl  one line per evaluation
-probes.jsonl       one line per call of a user's probe
-events.jsonl       one line per start, end and whatever else happens to the run
+probes.jsonl       one line per call of the user's probe
+events.jsonl       one line per start, end or other event of the run's processes
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rookery.runs.tensorboard import Board
+import numpy as np
+
 from rookery.storage.access import cannot_read
 from rookery.storage.files import Attempts, append_whole, mend, replace_whole
+
+if TYPE_CHECKING:
+    from rookery.training.training import Round
 
 METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
@@ -27,18 +31,29 @@ EVALUATIONS = "evaluations.jsonl"
 PROBES = "probes.jsonl"
 EVENTS = "events.jsonl"
 PROBE = "probe"
-"""The role of a probe that failed."""
+"""The role of a probe in events."""
 INEXACT = "inexact"
-"""The event after which a run is another one than if nothing had happened."""
+"""The event after which a run may differ from one that was never interrupted."""
 SAVED = "checkpoint"
 AGAIN = "again"
-"""The event of a run that starts again from round 0: what was before does not count."""
+"""The event of a run that starts again from round 0: earlier events no longer count."""
+
+
+class Totals(NamedTuple):
+    """What the logged rounds of a run add up to."""
+
+    updates: int = 0
+    """Of all agents together."""
+    seconds: float = 0.0
 
 
 class RunLog:
-    """Writes the lines of a run; what cannot be written is left out."""
+    """Appends to the log files of a run; a line that cannot be written is left out."""
 
     def __init__(self, folder: Path, attempt: Attempts) -> None:
+        # Not at the top: it takes long to import, and reading a log does not need it.
+        from rookery.runs.tensorboard import Board
+
         self._folder, self._attempt = folder, attempt
         self._board = Board(folder / "tensorboard")
         self._attempt(EVENTS, lambda: mend(folder / EVENTS))  # a kill may have cut it off
@@ -47,30 +62,30 @@ class RunLog:
         """Append one JSON object to a file of the run."""
         try:
             text = json.dumps(value, allow_nan=False, default=_number) + "\n"
-        except ValueError:  # somewhere in it is a number that JSON does not have
+        except ValueError:  # it contains NaN or infinity, which JSON does not have
             text = json.dumps(_without_infinite(value), default=_number) + "\n"
         self._attempt(name, lambda: append_whole(self._folder / name, text.encode()))
 
-    def event(self, event: str, role: str = "main", **more: Any) -> str | None:
-        """Write down that something happened to a process of the run.
+    def event(self, event: str, role: str = "main", **details: Any) -> str | None:
+        """Log an event of one of the run's processes.
 
         Returns:
-            The file that a failure's traceback went to.
+            The file that the traceback of a failure was written to.
         """
-        about = {"time": time.time(), "event": event, "role": role, "pid": os.getpid()}
-        line = {**about, "attempt": 1, **more}
+        source = {"time": time.time(), "event": event, "role": role, "pid": os.getpid()}
+        line = {**source, "attempt": 1, **details}
         if "traceback" in line:
-            line["file"] = self._failure(line)
+            line["file"] = self._write_failure(line)
             del line["traceback"]
         self.line(EVENTS, line)
         return line.get("file")
 
-    def _failure(self, about: Mapping[str, Any]) -> str:
+    def _write_failure(self, failure: Mapping[str, Any]) -> str:
         folder = self._folder / "failures"
-        role, attempt = str(about["role"]).replace(" ", "-"), int(about["attempt"])
+        role, attempt = str(failure["role"]).replace(" ", "-"), int(failure["attempt"])
         while (path := folder / f"{role}.attempt-{attempt}.json").exists():
-            attempt += 1  # from before the run was resumed
-        text = json.dumps(about, indent=2, default=str)
+            attempt += 1  # the file is from before the run was resumed
+        text = json.dumps(failure, indent=2, default=str)
 
         def write() -> None:
             folder.mkdir(exist_ok=True)
@@ -79,29 +94,93 @@ class RunLog:
         self._attempt("failures", write)
         return str(path.relative_to(self._folder))
 
+    def metrics(self, ids: Sequence[str], result: Round) -> None:
+        """Log the metrics of all agents in a round."""
+        played, learned = result.played.metrics, result.learned.metrics
+        agents = {i: finite({**played[i], **learned.get(i, {})}) for i in ids}
+        times = {"play": result.played.seconds, "learn": result.learned.seconds}
+        line = {"round": result.number, "seconds": result.seconds, **times}
+        self.line(METRICS, {**line, "agents": agents})
+        for agent, metrics in agents.items():
+            values = {f"{agent}/{k}": v for k, v in metrics.items() if v is not None}
+            self.scalars(result.number, values)
+
+    def episodes(self, ids: Sequence[str], result: Round) -> None:
+        """Log the episodes that ended in a round."""
+        for episode in result.played.episodes:
+            line = {
+                "round": result.number,
+                "world": episode.world,
+                "episode": episode.number,
+                "turns": episode.turns,
+                "returns": dict(zip(ids, episode.returns.tolist(), strict=True)),
+                "counts": {
+                    name: dict(zip(ids, counts.tolist(), strict=True))
+                    for name, counts in episode.counts.items()
+                },
+            }
+            self.line(EPISODES, line)
+        if result.played.episodes:
+            means = np.mean([episode.returns for episode in result.played.episodes], axis=0)
+            values = {f"{i}/return": x for i, x in zip(ids, means, strict=True)}
+            self.scalars(result.number, values)
+
+    def evaluations(
+        self, match: Mapping[str, Any], logged: Collection[tuple[int, str]]
+    ) -> None:
+        """Log the evaluations at a boundary, except those that have been logged."""
+        for players, summary in match["evaluations"].items():
+            if (match["round"], players) not in logged:
+                line = {"round": match["round"], "players": players, **summary}
+                self.line(EVALUATIONS, line)
+                self.scalars(match["round"], {f"evaluation/{players}": summary["mean"]})
+
+    def probe(self, number: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics that a probe returned at a boundary."""
+        values = finite(metrics)
+        self.line(PROBES, {"round": number, "figures": values})
+        shown = {f"probe/{k}": v for k, v in values.items() if v is not None}
+        self.scalars(number, shown)
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Write values for TensorBoard."""
+        if values:
+            self._attempt("tensorboard", lambda: self._board.write(step, values))
+
     def last_round(self) -> int:
-        """Return the last round that was written down, 0 if none was."""
+        """Return the last round that was logged, 0 if none was."""
         lines = read_lines(self._folder / METRICS)
         return _round(lines[-1]) if lines else 0
+
+    def totals(self) -> Totals:
+        """Return the updates and seconds of all rounds that were logged."""
+        updates, seconds = 0, 0.0
+        for line in read_lines(self._folder / METRICS):
+            seconds += _count(line.get("seconds"))
+            agents = line.get("agents")
+            for metrics in agents.values() if isinstance(agents, dict) else ():
+                if isinstance(metrics, dict):
+                    updates += int(_count(metrics.get("updates")))
+        return Totals(updates, seconds)
 
     def has_saved(self) -> bool:
         """Whether a checkpoint was ever written."""
         return any(x.get("event") == SAVED for x in read_lines(self._folder / EVENTS))
 
-    def recorded_matches(self) -> list[tuple[int, str]]:
-        """Return the evaluations and probes that were written down: round, and of whom.
+    def logged_matches(self) -> list[tuple[int, str]]:
+        """Return the evaluations and probes that were logged, as round and players.
 
-        A probe that failed is among them as PROBE.
+        For a probe, PROBES is in place of the players, and PROBE if it failed.
         """
         lines = read_lines(self._folder / EVALUATIONS)
-        found = [(_round(line), str(line.get("players"))) for line in lines]
+        matches = [(_round(line), str(line.get("players"))) for line in lines]
         lines = read_lines(self._folder / PROBES)
-        found += [(_round(line), PROBES) for line in lines]
+        matches += [(_round(line), PROBES) for line in lines]
         lines = [x for x in read_lines(self._folder / EVENTS) if x.get("role") == PROBE]
-        return [*found, *((_round(line), PROBE) for line in lines)]
+        return [*matches, *((_round(line), PROBE) for line in lines)]
 
     def cut(self, boundary: int) -> None:
-        """Take out what came after a boundary; the run goes on from there."""
+        """Remove all lines of rounds after a boundary, from which the run continues."""
         for name in (METRICS, EPISODES, EVALUATIONS, PROBES):
             path = self._folder / name
             kept = [line for line in read_lines(path) if _round(line) <= boundary]
@@ -109,62 +188,54 @@ class RunLog:
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())
 
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Show figures in TensorBoard."""
-        if values:
-            self._attempt("tensorboard", lambda: self._board.write(step, values))
-
 
 def _number(value: Any) -> Any:
-    """Return numpy's numbers as Python's; those that are none become null."""
+    """Return a numpy number as Python's; NaN and infinity become null."""
     number = value.item()
     return number if number == number and abs(number) != float("inf") else None
 
 
 def _without_infinite(value: Any) -> Any:
-    """Return the same, in which null stands for what is infinite or not a number."""
+    """Return the same value with null in place of NaN and infinity."""
     if isinstance(value, Mapping):
-        return {name: _without_infinite(one) for name, one in value.items()}
+        return {name: _without_infinite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_infinite(one) for one in value]
+        return [_without_infinite(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
-    """Return figures that JSON can hold: what is not a number becomes null."""
-    found: dict[str, float | None] = {}
-    for name, value in figures.items():
-        number = float(value)
-        found[name] = number if abs(number) < float("inf") else None
-    return found
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Return metrics as JSON can hold them: NaN and infinity become null."""
+    numbers = {name: float(value) for name, value in metrics.items()}
+    return {name: x if isfinite(x) else None for name, x in numbers.items()}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a file; a last one that is cut off is left out.
+    """Return the complete lines of a file; a last line that is cut off is left out.
 
     Raises:
-        ConfigError: if it may not be read.
+        ConfigError: if the file cannot be read.
     """
     try:
-        whole = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise cannot_read(path, error) from error
-    found = []
-    for text in whole.splitlines():
+    lines = []
+    for row in text.splitlines():
         try:
-            line = json.loads(text)
+            line = json.loads(row)
         except (ValueError, RecursionError):
             break
         if not isinstance(line, dict):
             break
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def why_inexact(folder: Path) -> str:
-    """Return why a run is not exact, as its events say; '' if they do not."""
+    """Return why a run is not exact according to its events; '' if they give no reason."""
     why = ""
     for line in read_lines(folder / EVENTS):
         if line.get("event") == AGAIN:
@@ -177,3 +248,8 @@ def why_inexact(folder: Path) -> str:
 def _round(line: Mapping[str, Any]) -> int:
     number = line.get("round")
     return number if type(number) is int else 0
+
+
+def _count(value: Any) -> float:
+    """Return a number from a file that may have been edited; 0 for anything else."""
+    return value if isinstance(value, int | float) and 0 <= value < 2**62 else 0

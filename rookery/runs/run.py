@@ -1,4 +1,4 @@
-"""A run is a folder: what it was asked to do, and what came of it.
+"""A run on disk: its settings, results and trained agents, in one folder.
 
 runs/<name>/config.toml  seal.json  metrics.jsonl  episodes.jsonl  evaluations.jsonl
             probes.jsonl  events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
@@ -37,7 +37,7 @@ from rookery.runs.log import (
     read_lines,
     why_inexact,
 )
-from rookery.runs.seal import RESUMABLE, changes, read_seal
+from rookery.runs.seal import RESUMABLE, read_seal, setting_changes
 from rookery.specs import Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
@@ -59,9 +59,9 @@ class Run:
 
     Args:
         path: its folder.
-        game: needed if the run's game is a user's file: the same word as in training. A
-            folder never names code that is then imported.
-        algorithm: the same for algorithms of the user's own, one or several.
+        game: the game's name as in training, needed if it is not built in: code is never
+            imported only because a folder names it.
+        algorithm: the same for one or several algorithms that are not built in.
     """
 
     def __init__(
@@ -80,48 +80,46 @@ class Run:
     @classmethod
     def seeds(cls, path: str | Path, game: str | None = None) -> list[Run]:
         """Return the runs in a folder of seeds, in order."""
-        return [cls(one, game) for one in seeds_of(Path(path))]
+        return [cls(folder, game) for folder in seeds_of(Path(path))]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it was opened with: what was found since is found again."""
-        kept = ("path", "_game", "_algorithms")
-        return {name: vars(self)[name] for name in kept}
+        """Return the arguments it was opened with; cached properties are not pickled."""
+        return {name: vars(self)[name] for name in ("path", "_game", "_algorithms")}
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
     @cached_property
     def entry(self) -> Entry:
-        """The game that was played."""
+        """The game that the run is trained in."""
         return trusted_entry(self.path, read_toml(self.path / CONFIG), self._game)
 
     @cached_property
     def config(self) -> Config:
-        """What the run was asked to do."""
+        """The configuration of the run."""
         return resolve(read_toml(self.path / CONFIG), self.entry.settings)
 
     @cached_property
     def agents(self) -> list[Agent]:
-        """Every agent with its settings."""
+        """All agents with their settings."""
         specs = agents_of(self.entry, self.config)
-        chosen = [self.config.agent(spec.id) for spec in specs]
-        wanted = [one.algorithm for one in chosen if one.player is None]
-        if missing := unnamed_code(wanted, self._algorithms):
-            every = unnamed_code(wanted, ())
-            again = " ".join(f"--algorithm {name}" for name in every)
+        settings = [self.config.agent(spec.id) for spec in specs]
+        used = [agent.algorithm for agent in settings if agent.player is None]
+        if missing := untrusted_algorithms(used, self._algorithms):
+            options = [f"--algorithm {name}" for name in untrusted_algorithms(used, ())]
             raise ConfigError(
-                f"{self.path} was trained with {missing[0]!r}, which is no algorithm of "
-                f"the catalog: if you trust it, name it again: {again}"
+                f"{self.path} was trained with {missing[0]!r}, which is not a built-in "
+                f"algorithm. If you trust this code, add: {' '.join(options)}"
             )
         return build_agents(self.config, specs)
 
     def metrics(self) -> DataFrame:
-        """Return figures of every agent and round, one row each (needs pandas)."""
+        """Return the metrics of every agent and round, one row each (needs pandas)."""
         lines = read_lines(self.path / METRICS)
         rows = [
-            {"round": line["round"], "agent": agent, **figures}
+            {"round": line["round"], "agent": agent, **metrics}
             for line in lines
-            for agent, figures in line["agents"].items()
+            for agent, metrics in line["agents"].items()
         ]
         return pandas_or_advice().DataFrame(rows)
 
@@ -129,10 +127,10 @@ class Run:
         """Return every finished episode, one row per agent (needs pandas)."""
         rows = []
         for line in read_lines(self.path / EPISODES):
-            about = {key: line[key] for key in ("round", "world", "episode", "turns")}
-            for agent, brought in line["returns"].items():
+            episode = {key: line[key] for key in ("round", "world", "episode", "turns")}
+            for agent, value in line["returns"].items():
                 counts = {name: count[agent] for name, count in line["counts"].items()}
-                rows.append({**about, "agent": agent, "return": brought, **counts})
+                rows.append({**episode, "agent": agent, "return": value, **counts})
         return pandas_or_advice().DataFrame(rows)
 
     def evaluations(self) -> DataFrame:
@@ -150,7 +148,7 @@ class Run:
         return pandas_or_advice().DataFrame(rows)
 
     def probes(self) -> DataFrame:
-        """Return what the run's probe found, one row per call (needs pandas)."""
+        """Return what the run's probe measured, one row per call (needs pandas)."""
         lines = read_lines(self.path / PROBES)
         rows = [{"round": line["round"], **line["figures"]} for line in lines]
         return pandas_or_advice().DataFrame(rows)
@@ -158,7 +156,7 @@ class Run:
     def recordings(self) -> DataFrame:
         """Return the episodes that were recorded during training (needs pandas).
 
-        There is a row per round, turn and agent: what it did and got, and the facts.
+        There is one row per round, turn and agent: its action, its reward, and the facts.
         """
         tables = []
         for number, path in self._numbered("recordings"):
@@ -169,27 +167,25 @@ class Run:
         return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()
 
     def _numbered(self, folder: str) -> list[tuple[int, Path]]:
-        """Return the files of rounds in a folder, by round."""
+        """Return the files of a folder that are named after a round, in order."""
         named = [(ROUND.fullmatch(p.name), p) for p in entries(self.path / folder)]
         return sorted((int(match[1]), path) for match, path in named if match)
 
     @property
     def rounds_with_weights(self) -> list[int]:
-        """The rounds whose weights were kept."""
+        """The rounds whose weights were saved."""
         return [number for number, _ in self._numbered("weights")]
 
     def players(self, round: int | None = None) -> Agents:
-        """Return the trained agents by id, as they were after a round (the last)."""
-        kept = self.rounds_with_weights
-        if not kept:
+        """Return the trained agents by id, as they were after a round or the last."""
+        saved = self.rounds_with_weights
+        if not saved:
+            raise ConfigError(f"{self.path} has no weights yet: train it for some rounds.")
+        number = saved[-1] if round is None else round
+        if number not in saved:
             raise ConfigError(
-                f"{self.path} has no weights yet: let it train for some rounds."
-            )
-        number = kept[-1] if round is None else round
-        if number not in kept:
-            raise ConfigError(
-                f"{self.path} kept no weights of round {number}: there are "
-                f"{', '.join(map(str, kept))}."
+                f"{self.path} has no weights of round {number}; it has those of "
+                f"{', '.join(map(str, saved))}."
             )
         weights = self._read_weights(number)
         return Agents(
@@ -201,15 +197,15 @@ class Run:
         )
 
     def _read_weights(self, number: int) -> dict[str, Array]:
-        """Return the weights of a round, which are those that the agents need."""
+        """Return the weights of a round, after comparing their shapes with the agents."""
         path = self.path / "weights" / f"round-{number}.safetensors"
-        wanted = {
-            f"{agent.id}/{name}": about
+        shapes = {
+            f"{agent.id}/{name}": shape
             for agent in self.agents
-            for name, about in weight_shapes(agent).items()
+            for name, shape in weight_shapes(agent).items()
         }
-        arrays, _ = read_arrays(path, bytes_of(wanted))
-        if shapes_of(arrays) != wanted:
+        arrays, _ = read_arrays(path, bytes_of(shapes))
+        if shapes_of(arrays) != shapes:
             raise ConfigError(
                 f"{path} does not fit this run: its settings have changed since; put "
                 f"{CONFIG} back as it was."
@@ -217,44 +213,44 @@ class Run:
         return arrays
 
     def exploration(self, agent: str) -> float:
-        """Return an agent's chance of a random action when the run ended."""
+        """Return an agent's probability of a random action in the last round."""
         lines = read_lines(self.path / METRICS)
-        figures = lines[-1]["agents"].get(agent, {}) if lines else {}
-        return float(figures.get("epsilon") or 0.0)
+        metrics = lines[-1]["agents"].get(agent, {}) if lines else {}
+        return float(metrics.get("epsilon") or 0.0)
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is, to the bit, the run that its settings and seed describe.
+        """Whether it is, to the bit, the run that its settings and seed determine.
 
-        False in async, where timing decides, once a game that cannot be brought back lost
-        its process, and once it went on without its replays, without its seal, with other
-        files of one's own, or on what computes other bits.
+        False with schedule=async, where the result depends on timing; after a game without
+        snapshots has lost its process; and after the run was resumed without its replays,
+        without its seal, with changed files of the user, or with other software.
         """
-        kept = checkpoints_in(self.path / CHECKPOINTS)
-        return not self._why_inexact(read_manifest(kept[0]) if kept else {})
+        checkpoints = checkpoints_in(self.path / CHECKPOINTS)
+        return not self._why_inexact(read_manifest(checkpoints[0]) if checkpoints else {})
 
     def _why_inexact(self, manifest: Mapping[str, Any]) -> str:
         """Return why it is not exact; '' if it is.
 
-        A checkpoint says so itself: on a full disk the event may not have been written.
+        The checkpoint records it, too: on a full disk the event may not have been written.
         """
         if "async" in (self.config.schedule, manifest.get("schedule")):
-            return "with schedule=async what comes out depends on timing."
+            return "with schedule=async the result depends on timing."
         if why := manifest.get("inexact") or why_inexact(self.path):
             return str(why)
         seal = read_seal(self.path)
         ids = [spec.id for spec in agents_of(self.entry, self.config)]
-        changed = changes(seal, self.config, ids) if seal else ""
-        return f"{CONFIG} has changed since the run began: {changed}." if changed else ""
+        changes = setting_changes(seal, self.config, ids) if seal else ""
+        return f"{CONFIG} has changed since the run started: {changes}." if changes else ""
 
     def digest(self) -> dict[str, Any]:
-        """Return a SHA-256 per agent over its state and experience, and one over all."""
-        kept = checkpoints_in(self.path / CHECKPOINTS)
-        if not kept:
+        """Return the SHA-256 of every agent's state and experience, and one of the run."""
+        checkpoints = checkpoints_in(self.path / CHECKPOINTS)
+        if not checkpoints:
             raise ConfigError(
                 f"{self.path} has no checkpoint yet: let it finish, or stop it."
             )
-        files, manifest = load_checkpoint(kept[0], _check_rows)
+        files, manifest = load_checkpoint(checkpoints[0], _check_rows)
         agents = {
             agent: digest(files.get(f"agent-{i}", {}), rows)
             for i, (agent, rows) in enumerate(manifest["rows"].items())
@@ -271,31 +267,33 @@ def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
 
 
 def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entry:
-    """Return the game that a run's file names, if it is ours or the user named it too."""
+    """Return the game in a run's settings, if it is built in or the user named it, too."""
     written = str(tree.get("game", {}).get("name"))
     if written not in entries_by_name() and game != written:
         raise ConfigError(
-            f"{path} was played with {written!r}, which is no game of the catalog: if you "
-            f"trust it, name it again: --game {written}"
+            f"{path} was trained in {written!r}, which is not a built-in game. If you "
+            f"trust this code, add: --game {written}"
         )
     return find(written)
 
 
 def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
-    """Return a run's configuration, with what may be changed when it goes on."""
+    """Return a run's configuration, with the settings that are changed on resume."""
     tree = merge(read_toml(run.path / CONFIG), parse_overrides(overrides))
     for override in overrides:
         if override.partition("=")[0] not in RESUMABLE:
             raise ConfigError(
-                f"'{override}' cannot be changed when a run goes on; what can is "
+                f"'{override}' cannot be changed when a run is resumed; these can: "
                 f"{', '.join(RESUMABLE)}."
             )
     config = resolve(tree, run.entry.settings)
     if config.probe.code and not run.config.probe.code:
-        raise ConfigError(f"{run.path} has no probe, and cannot get one when it goes on.")
+        raise ConfigError(
+            f"{run.path} has no probe, and cannot get one when it is resumed."
+        )
     if run.config.probe.code and not config.probe.code:  # matches are counted with it
         raise ConfigError(
-            f"{run.path} has a probe, and cannot lose it when it goes on: name one that "
+            f"{run.path} has a probe, and cannot lose it when it is resumed: name one that "
             "returns {}."
         )
     named = [override.partition("=")[2].strip("\"' ") for override in overrides]
@@ -303,14 +301,14 @@ def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
     return config
 
 
-def unnamed_code(wanted: Iterable[str], named: Iterable[str]) -> list[str]:
-    """Return the algorithms of a user's own that nobody but a file has named."""
-    found = {name for name in wanted if is_custom(name)} - set(named)
-    return sorted(single_line(name) for name in found)
+def untrusted_algorithms(used: Iterable[str], named: Iterable[str]) -> list[str]:
+    """Return the algorithms that are not built in and that the user has not named."""
+    missing = {name for name in used if is_custom(name)} - set(named)
+    return sorted(single_line(name) for name in missing)
 
 
 class Agents(dict[str, TrainedAgent]):
-    """Trained agents by id; ids that are numbers may be given as such."""
+    """Trained agents by id; an id that is a number can also be given as an int."""
 
     def __missing__(self, key: Any) -> TrainedAgent:
         if str(key) != key and str(key) in self:

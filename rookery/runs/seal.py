@@ -1,18 +1,23 @@
-"""What a run was asked to do, sealed when it begins: seal.json in its folder.
+"""The seal of a run: what its bits depend on, recorded in seal.json when it starts.
 
-It holds every setting that decides what is computed or kept, as it was resolved, with the
-sums of the user's own files, of what agents start from, and of itself; and what the run
-began to compute with. Every checkpoint names the seal's sum. Whoever goes on with a run
-compares: other settings are refused, and a run whose seal is missing is not called exact.
+The seal holds every resolved setting that decides what is computed or stored, checksums of
+the user's files and of the weights that agents start from, the software and processor that
+the run started with, and a checksum of itself. Every checkpoint contains the checksum of
+the seal. A resumed run is compared with its seal: changed settings are refused, and a run
+without a seal, or one that is continued with other software, is marked as not exact.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -27,6 +32,17 @@ from rookery.storage.checkpoints import sum_of_manifest
 from rookery.storage.files import replace_whole
 
 SEAL = "seal.json"
+ARITHMETIC = 2
+"""The version of Rookery's arithmetic.
+
+Raise it with every change after which the same settings and seed give different bits, even
+if only for one algorithm or one game. Older runs that are resumed are then marked as not
+exact.
+"""
+FIRST_ARITHMETIC = 1
+"""The version of everything that was written before versions were recorded."""
+DECIDES_BITS = ("arithmetic", "torch", "numpy", "processor")
+"""The entries of `machine` that change bits; Rookery's own version is for information."""
 RESUMABLE = (
     "workers",
     "restarts.limit",
@@ -38,156 +54,250 @@ RESUMABLE = (
     "checkpoints.weights_every_rounds",
     "probe.code",
 )
-"""What does not change what a run computes, and may be changed when it goes on."""
+"""Settings that do not change what a run computes, and can be changed on resume."""
 
 Seal = dict[str, Any]
 
 
-def seal_of(
-    config: Config,
-    agents: Sequence[str],
-    origins: Mapping[str, str],
-    begun: Mapping[str, Any],
-) -> Seal:
-    """Return the seal of a run.
-
-    Args:
-        config: what it is asked to do.
-        agents: the ids of the game's agents.
-        origins: the sums of what agents start from, by id.
-        begun: what it begins to compute with.
-    """
+def machine() -> dict[str, Any]:
+    """Return the software versions and the processor that a run computes with."""
     return {
-        "settings": settings_of(config, agents),
-        "files": sums_as_named(config),
-        "from": dict(origins),
-        "begun": dict(begun),
+        "rookery": _version(),
+        "arithmetic": ARITHMETIC,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "processor": _processor(),
     }
 
 
-def settings_of(config: Config, agents: Sequence[str]) -> dict[str, Any]:
+def _version() -> str:
+    try:
+        return version("rookery")
+    except PackageNotFoundError:  # not installed, only on the path
+        return "unknown"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(
+                x.split(":")[1].strip() for x in lines if x.startswith("model name")
+            )
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def has_other_arithmetic(recorded: Mapping[str, Any]) -> bool:
+    """Whether a manifest was written with another version of Rookery's arithmetic."""
+    return bool(recorded.get("arithmetic", FIRST_ARITHMETIC) != ARITHMETIC)
+
+
+def _machine_changes(recorded: Mapping[str, Any]) -> str:
+    """Return how a recorded machine differs from this one; '' if it does not."""
+    now, then = machine(), {"arithmetic": FIRST_ARITHMETIC, **recorded}
+    labels = {"arithmetic": "Rookery's arithmetic version"}
+    changes = [
+        f"{labels.get(key, key)} {then.get(key, 'unknown')} (now {now[key]})"
+        for key in DECIDES_BITS
+        if then.get(key) != now[key]
+    ]
+    return " and ".join(changes)
+
+
+def seal_of(config: Config, agents: Sequence[str], origins: Mapping[str, str]) -> Seal:
+    """Return the seal of a run that starts now.
+
+    Args:
+        config: the run's configuration.
+        agents: the ids of the game's agents.
+        origins: checksums of what agents start from, by id.
+    """
+    return {
+        "settings": sealed_settings(config, agents),
+        "files": sums_as_named(config),
+        "from": dict(origins),
+        "begun": machine(),
+    }
+
+
+def sealed_settings(config: Config, agents: Sequence[str]) -> dict[str, Any]:
     """Return every setting of a run that is sealed, by its dotted name.
 
-    Of an agent, only what is not as for all. So it makes no difference how a setting came
-    to be what it is: by a pattern, an id, or for all agents.
+    A setting of one agent is included only if it differs from the setting for all agents.
+    So it makes no difference whether it was set by a pattern, by id, or for all agents.
     """
     common = _flat(config)
-    alike = _flat(AgentConfig()) | common
-    found = {key: value for key, value in common.items() if key not in RESUMABLE}
+    defaults = _flat(AgentConfig()) | common
+    settings = {key: value for key, value in common.items() if key not in RESUMABLE}
     for agent in agents:
         for key, value in _flat(config.agent(agent)).items():
-            if value != alike[key]:
-                found[f"agents.{toml_key(agent)}.{key}"] = value
-    return found
+            if value != defaults[key]:
+                settings[f"agents.{toml_key(agent)}.{key}"] = value
+    return settings
 
 
-def _flat(group: BaseModel, place: str = "", only_set: bool = False) -> dict[str, Any]:
-    """Return values by dotted name, as JSON holds them.
+def _flat(group: BaseModel, prefix: str = "", only_set: bool = False) -> dict[str, Any]:
+    """Return settings by dotted name, with values as in JSON.
 
-    A game's own settings lie beside its name; those of single agents are left out.
+    A game's own settings are on the same level as its name; settings of single agents are
+    left out.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in group:
         field = type(group).model_fields.get(name)
-        key = f"{place}{field.alias if field and field.alias else name}"
+        key = f"{prefix}{field.alias if field and field.alias else name}"
         if key == "agents" or (only_set and name not in group.model_fields_set):
             continue
         if isinstance(value, BaseModel):
-            inner = place if key == "game.settings" else f"{key}."
-            found |= _flat(value, inner, only_set)
+            inner = prefix if key == "game.settings" else f"{key}."
+            settings |= _flat(value, inner, only_set)
         else:
-            found[key] = to_jsonable_python(value)
-    return found
+            settings[key] = to_jsonable_python(value)
+    return settings
+
+
+def seal_new_run(
+    folder: Path, config: Config, agents: Sequence[str], origins: Mapping[str, str]
+) -> Seal:
+    """Seal a run that starts at round 0, and return its seal.
+
+    Raises:
+        ConfigError: if it has a seal with other settings or other origins.
+    """
+    seal = seal_of(config, agents, origins)
+    if old := read_seal(folder):
+        refuse_changes(folder, old, config, agents)
+        _refuse_other_origins(old, origins)
+        seal["files"] = old["files"]
+    return write_seal(folder, seal)
+
+
+def check_seal(folder: Path, config: Config, agents: Sequence[str]) -> Seal | None:
+    """Return the seal of a run that is resumed; None if it has none.
+
+    Raises:
+        ConfigError: if its settings have changed since it started.
+    """
+    seal = read_seal(folder)
+    if seal:
+        refuse_changes(folder, seal, config, agents)
+    return seal
+
+
+def reasons_inexact(
+    seal: Seal | None, config: Config, computed_with: Mapping[str, Any] | None
+) -> list[str]:
+    """Return why a resumed run may differ from one that was never interrupted.
+
+    Args:
+        seal: the seal of the run, if it has one.
+        config: the configuration that it is resumed with.
+        computed_with: the recorded `machine`; None if nothing computed before is used.
+    """
+    if seal is None:
+        reasons = [
+            f"{SEAL} is missing, so the settings may have changed since the run started"
+        ]
+    else:
+        checksums = sums_as_named(config)
+        reasons = [
+            f"{name} is not the file that the run started with"
+            for name, expected in seal["files"].items()
+            if checksums.get(name) != expected
+        ]
+    if computed_with is not None and (changes := _machine_changes(computed_with)):
+        reasons.append(f"it continues from results computed with {changes}")
+    return reasons
 
 
 def write_seal(folder: Path, seal: Seal) -> Seal:
-    """Write a seal with its sum, and return it.
+    """Write a seal with its checksum, and return it.
 
     Raises:
         ConfigError: if it cannot be written.
     """
-    return write_summed(folder / SEAL, seal)
+    return write_with_checksum(folder / SEAL, seal)
 
 
 def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a run; None if it has none.
 
     Raises:
-        ConfigError: if it is not what was written.
+        ConfigError: if the file was changed or damaged.
     """
     try:
-        return read_summed(folder / SEAL)
+        return read_with_checksum(folder / SEAL)
     except Damaged as error:
-        raise broken(folder) from error
+        raise broken_seal(folder) from error
 
 
-def write_summed(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a file with its own sum, whole and onto the disk; return what it holds.
+def broken_seal(folder: Path) -> ConfigError:
+    """Return the error for a seal that is not the one that the run started with."""
+    return ConfigError(
+        f"{folder / SEAL} is not what was written when the run started: put it back, or "
+        "delete it; without it the run continues, marked as not exact."
+    )
+
+
+def write_with_checksum(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a JSON file with its own checksum, durably, and return its content.
 
     Raises:
         ConfigError: if it cannot be written.
     """
-    whole = {**about, "sum": sum_of_manifest(about)}
+    summed = {**content, "sum": sum_of_manifest(content)}
     try:
-        replace_whole(path, json.dumps(whole, indent=2).encode())
+        replace_whole(path, json.dumps(summed, indent=2).encode())
     except OSError as error:
         raise cannot_write(path, error) from error
-    return whole
+    return summed
 
 
-def read_summed(path: Path) -> dict[str, Any] | None:
-    """Return what `write_summed` has written; None if there is no such file.
+def read_with_checksum(path: Path) -> dict[str, Any] | None:
+    """Return what `write_with_checksum` wrote; None if there is no such file.
 
     Raises:
-        Damaged: if it is not what was written.
+        Damaged: if the file was changed or damaged.
     """
     if not is_file(path):
         return None
     with opened(path) as file:
         data = file.read()
-    about = parse_json(data)
-    if not isinstance(about, dict) or about.get("sum") != sum_of_manifest(about):
+    content = parse_json(data)
+    if not isinstance(content, dict) or content.get("sum") != sum_of_manifest(content):
         raise Damaged("it is not what was written")
-    return about
-
-
-def broken(folder: Path) -> ConfigError:
-    """Return the error for a seal that is not the one that the run began with."""
-    return ConfigError(
-        f"{folder / SEAL} is not what was written when the run began: put it back, or "
-        "delete it; without it the run goes on, marked as not exact."
-    )
+    return content
 
 
 def refuse_changes(folder: Path, seal: Seal, config: Config, agents: Sequence[str]) -> None:
-    """Refuse to go on with other settings than a run began with.
+    """Refuse to resume a run with settings other than those it started with.
 
     Raises:
-        ConfigError: with everything that differs, and what it was.
+        ConfigError: listing every changed setting with its old and new value.
     """
-    if changed := changes(seal, config, agents):
+    if changes := setting_changes(seal, config, agents):
         raise ConfigError(
-            f"{folder / CONFIG} has changed since the run began: {changed}. Put it back, "
+            f"{folder / CONFIG} has changed since the run started: {changes}. Put it back, "
             "or start a new run from these agents: rookery train … "
             f"'agents.\"*\".from={folder}'"
         )
 
 
-def changes(seal: Seal, config: Config, agents: Sequence[str]) -> str:
-    """Return which settings differ from those that were sealed; '' if none does."""
-    was, now = seal["settings"], settings_of(config, agents)
+def setting_changes(seal: Seal, config: Config, agents: Sequence[str]) -> str:
+    """Return which settings differ from the sealed ones; '' if none does."""
+    old, new = seal["settings"], sealed_settings(config, agents)
     written = _flat(config, only_set=True)
 
     def counts(key: str) -> bool:
-        """Whether it is no default that there was not yet when the run began."""
-        return key in was or key in written or key.startswith("agents.")
+        """Whether it is not just a default that did not exist when the run started."""
+        return key in old or key in written or key.startswith("agents.")
 
-    found = [
-        f"{key} was {_shown(was, key)} and is {_shown(now, key)}"
-        for key in {**was, **now}
-        if (key in was, was.get(key)) != (key in now, now.get(key)) and counts(key)
+    changes = [
+        f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
+        for key in {**old, **new}
+        if (key in old, old.get(key)) != (key in new, new.get(key)) and counts(key)
     ]
-    return "; ".join(found)
+    return "; ".join(changes)
 
 
 def _shown(settings: Mapping[str, Any], key: str) -> str:
@@ -196,21 +306,15 @@ def _shown(settings: Mapping[str, Any], key: str) -> str:
     return "unset" if settings.get(key) is None else shown(settings[key])
 
 
-def changed_files(seal: Seal, config: Config) -> list[str]:
-    """Return the user's files that are not what they were when a run began."""
-    now = sums_as_named(config)
-    return [name for name, wanted in seal["files"].items() if now.get(name) != wanted]
-
-
-def refuse_other_origins(seal: Seal, origins: Mapping[str, str]) -> None:
-    """Refuse to begin again from other weights than a run began with.
+def _refuse_other_origins(seal: Seal, origins: Mapping[str, str]) -> None:
+    """Refuse to start again from weights other than those that were sealed.
 
     Raises:
-        ConfigError: naming the first agent whose weights these are.
+        ConfigError: naming the first agent whose weights have changed.
     """
-    for agent, wanted in seal["from"].items():
-        if origins.get(agent) != wanted:
+    for agent, expected in seal["from"].items():
+        if origins.get(agent) != expected:
             raise ConfigError(
-                f"what agent '{agent}' starts from has changed since the run began: put "
+                f"what agent '{agent}' starts from has changed since the run started: put "
                 "it back, or delete the run and train again."
             )

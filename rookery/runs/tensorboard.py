@@ -1,7 +1,7 @@
-"""Figures for TensorBoard, in the file that it reads.
+"""Event files for TensorBoard.
 
-Written here and now: the usual writer does so in a thread of its own, and what goes wrong
-there, such as a full disk, ends in a traceback that nobody asked for.
+TensorBoard's usual writer works in a thread, where an error such as a full disk ends in a
+traceback. This one writes at once, so that the caller sees the error.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from rookery.storage.files import append_whole
 
 VERSION = "brain.Event:2"
-"""What a file of events begins with."""
+"""The version that an event file starts with."""
 
 
 class Board:
-    """Writes figures into a file of its own in a folder."""
+    """Writes scalars to a new event file in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        now, place = int(time.time()), f"{socket.gethostname()}.{os.getpid()}"
-        self._path = folder / f"events.out.tfevents.{now:010d}.{place}.0"
-        self._begun = False
+        now, source = int(time.time()), f"{socket.gethostname()}.{os.getpid()}"
+        self._path = folder / f"events.out.tfevents.{now:010d}.{source}.0"
+        self._is_new = True
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Add figures of one step."""
+        """Append the values of one step."""
         records = io.BytesIO()
-        if not self._begun:
+        if self._is_new:
             self._path.parent.mkdir(exist_ok=True)
             _add(records, Event(wall_time=time.time(), file_version=VERSION))
-        shown = [Summary.Value(tag=k, simple_value=float(v)) for k, v in values.items()]
-        event = Event(wall_time=time.time(), step=step, summary=Summary(value=shown))
+        scalars = [Summary.Value(tag=k, simple_value=float(v)) for k, v in values.items()]
+        event = Event(wall_time=time.time(), step=step, summary=Summary(value=scalars))
         _add(records, event)
         append_whole(self._path, records.getvalue())
-        self._begun = True
+        self._is_new = False
 
 
 def _add(records: io.BytesIO, event: Event) -> None:

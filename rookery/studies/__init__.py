@@ -1,1 +1,1 @@
-"""Studies of trained agents: crossplay, Schelling diagrams, independence."""
+"""Studies of agents: crossplay, Schelling diagrams, proofs of independence."""

@@ -1,7 +1,7 @@
-"""Schelling diagrams: what cooperating and defecting bring, by how many others cooperate.
+"""Schelling diagrams: returns of cooperators and defectors by how many others cooperate.
 
-In comes a game with two scripted players, out go mean returns for every mix of the two.
-They tell whether a game is the dilemma it is meant to be, before anybody learns in it.
+A game is played with every mix of two scripted players. The diagram shows whether the game
+is the dilemma it is meant to be, before any agent learns in it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ COOPERATOR, DEFECTOR = "#2456b8", "#d8692a"
 
 @dataclass
 class Schelling:
-    """What one agent gets by cooperating, and by defecting.
+    """The mean return of one agent that cooperates, and of one that defects.
 
-    Entry i of each array is for i others who cooperate, from none to all of them.
+    Entry i of each array is for i other agents that cooperate, from none to all of them.
     """
 
     game: str
@@ -40,7 +40,7 @@ class Schelling:
 
     @property
     def gain(self) -> Array:
-        """What an agent gets more by defecting, (agents,)."""
+        """What an agent gains by defecting, (agents,)."""
         return self.defecting - self.cooperating
 
     @property
@@ -55,26 +55,32 @@ class Schelling:
 
     @property
     def is_dilemma(self) -> bool:
-        """Whether all would fare better together, and one is tempted all the same.
+        """Whether agents do best if all cooperate, and yet are tempted to defect.
 
-        That is: all cooperating beats all defecting, and beats being the only one who
-        cooperates, and there is greed or fear.
+        That is: mutual cooperation beats mutual defection and being the only cooperator,
+        and there is greed or fear.
         """
-        together = self.cooperating[-1]
-        better = together > self.defecting[0] and together > self.cooperating[0]
-        return bool(better and (self.greed or self.fear))
+        mutual = self.cooperating[-1]
+        is_best = mutual > self.defecting[0] and mutual > self.cooperating[0]
+        return bool(is_best and (self.greed or self.fear))
 
     def __str__(self) -> str:
         lines = [f"{'others':>6} {self.cooperator:>16} {self.defector:>16}"]
         for i in range(len(self.gain)):
-            kind = f"{self.cooperating[i]:8.2f} ± {self.cooperating_error[i]:<5.2f}"
-            other = f"{self.defecting[i]:8.2f} ± {self.defecting_error[i]:<5.2f}"
-            lines.append(f"{i:>6} {kind:>16} {other:>16}")
+            cooperator = f"{self.cooperating[i]:8.2f} ± {self.cooperating_error[i]:<5.2f}"
+            defector = f"{self.defecting[i]:8.2f} ± {self.defecting_error[i]:<5.2f}"
+            lines.append(f"{i:>6} {cooperator:>16} {defector:>16}")
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write the diagram as a picture (needs matplotlib)."""
-        figure = _figure()(figsize=(5, 3.4), dpi=120, layout="constrained")
+        """Write the diagram as an image (needs matplotlib)."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ConfigError(
+                "diagrams need matplotlib: pip install 'rookery[analysis]'."
+            ) from error
+        figure = Figure(figsize=(5, 3.4), dpi=120, layout="constrained")
         axes = figure.subplots()
         others = np.arange(len(self.gain))
         for name, means, errors, colour in (
@@ -83,7 +89,7 @@ class Schelling:
         ):
             axes.errorbar(others, means, 2 * errors, color=colour, marker="o", label=name)
         axes.set_xticks(others)
-        axes.set_xlabel(f"others who play {self.cooperator}")
+        axes.set_xlabel(f"others that play {self.cooperator}")
         axes.set_ylabel("return per episode")
         axes.set_title(self.game, loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -101,7 +107,7 @@ def schelling(
     seed: int = 0,
     **settings: Any,
 ) -> Schelling:
-    """Play every mix of two scripted players, and return what each kind gets.
+    """Play every mix of two scripted players, and return the mean returns of both.
 
     Args:
         game: a name from `rookery games`, or `./mine.py:Zap`.
@@ -109,38 +115,38 @@ def schelling(
         defector: the other player.
         episodes: how many to play of each mix.
         worlds: how many to play at once, at most.
-        seed: where all random numbers come from.
-        **settings: the game's own.
+        seed: the seed of all random numbers.
+        **settings: the game's settings.
     """
 
     def returns(seats: list[Seat]) -> Array:
         match = play(game, seats, episodes=episodes, worlds=worlds, seed=seed, **settings)
         return match.returns
 
-    every = [returns([cooperator])]
-    agents = every[0].shape[1]
-    for some in range(agents - 1, -1, -1):
-        every.insert(0, returns([cooperator] * some + [defector] * (agents - some)))
-    kind = [every[some][:, :some].mean(axis=1) for some in range(1, agents + 1)]
-    other = [every[some][:, some:].mean(axis=1) for some in range(agents)]
-    names = player_name(cooperator), player_name(defector)
-    figures = *_means(kind), *_means(other)
-    means, errors, defecting, defecting_errors = figures
-    return Schelling(game, *names, means, defecting, errors, defecting_errors, episodes)
+    mixes = [returns([cooperator])]  # by the number of cooperators
+    agents = mixes[0].shape[1]
+    for count in range(agents - 1, -1, -1):
+        mixes.insert(0, returns([cooperator] * count + [defector] * (agents - count)))
+    cooperating, cooperating_error = _means(
+        [mixes[count][:, :count].mean(axis=1) for count in range(1, agents + 1)]
+    )
+    defecting, defecting_error = _means(
+        [mixes[count][:, count:].mean(axis=1) for count in range(agents)]
+    )
+    return Schelling(
+        game,
+        player_name(cooperator),
+        player_name(defector),
+        cooperating,
+        defecting,
+        cooperating_error,
+        defecting_error,
+        episodes,
+    )
 
 
 def _means(returns: list[Array]) -> tuple[Array, Array]:
-    """Return the mean over episodes, and its standard error, of each entry."""
+    """Return the mean over episodes of each entry, and its standard error."""
     table = np.stack(returns)
     spread = table.std(axis=1, ddof=1) if table.shape[1] > 1 else 0 * table[:, 0]
     return table.mean(axis=1), spread / np.sqrt(table.shape[1])
-
-
-def _figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError(
-            "diagrams need matplotlib: pip install 'rookery[analysis]' brings it."
-        ) from error
-    return Figure

@@ -1,6 +1,7 @@
-"""How sure one can be of figures that come from a few seeds.
+"""Statistics over a few seeds: interquartile means and bootstrap intervals.
 
-The unit is the seed: agents and episodes of one run have lived through the same training.
+The unit is the seed: agents and episodes of one run come from the same training, and are
+not independent samples.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ import numpy as np
 from rookery.specs import Array
 
 RESAMPLES = 10_000
-NORMAL = 1.959964
-"""Standard deviations either side of the mean that hold 95 % of a normal distribution."""
 
 
 class Interval(NamedTuple):
-    """Where the true figure probably lies."""
+    """A confidence interval."""
 
     low: float
     high: float
@@ -27,7 +26,7 @@ class Interval(NamedTuple):
 def interquartile_mean(values: Array | Sequence[float]) -> Array:
     """Return the mean of the middle half, along the last axis.
 
-    Where a quarter is no whole number of values, those at its edge count in part.
+    If a quarter is not a whole number of values, those at its edge count in part.
     """
     ordered = np.sort(np.asarray(values, float), axis=-1)
     count = ordered.shape[-1]
@@ -37,41 +36,40 @@ def interquartile_mean(values: Array | Sequence[float]) -> Array:
 
 def bootstrap(
     values: Array | Sequence[float],
-    figure: Callable[[Array], Array] = interquartile_mean,
+    statistic: Callable[[Array], Array] = interquartile_mean,
     confidence: float = 0.95,
 ) -> Interval:
-    """Return an interval of a figure, from seeds drawn again and again.
+    """Return the bootstrap interval of a statistic.
 
     Args:
         values: one per seed.
-        figure: computed along the last axis.
-        confidence: how probable it is that the interval holds the true figure.
+        statistic: computed along the last axis.
+        confidence: the probability that the interval contains the true value.
     """
-    found = figure(np.asarray(values, float)[_draws(len(values))])
-    rest = 50 * (1 - confidence)
-    low, high = np.percentile(found, [rest, 100 - rest])
+    resampled = statistic(np.asarray(values, float)[resamples(len(values))])
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(resampled, [tail, 100 - tail])
     return Interval(float(low), float(high))
 
 
 def pair_interval(values: Array) -> tuple[float, Interval]:
-    """Return a figure of pairs of seeds, (seeds, other seeds), and its 95 % interval.
+    """Return a statistic of pairs of seeds and its 95 % interval, from (seeds, others).
 
-    It is the interquartile mean over the seeds of what each gets from all others; where
-    there is one seed only, over the others. Both are drawn again and again.
+    The statistic is the interquartile mean over the seeds of each one's mean over all
+    others; with a single seed, it is over the others. Both axes are resampled.
     """
-    mine, others = (_draws(count) for count in values.shape)
-    drawn = values[mine[:, :, None], others[:, None, :]]
+    seeds, others = (resamples(count) for count in values.shape)
+    resampled = values[seeds[:, :, None], others[:, None, :]]
     axis = 2 if len(values) > 1 else 1
-    found = interquartile_mean(drawn.mean(axis=axis))
-    low, high = np.percentile(found, [2.5, 97.5])
-    figure = interquartile_mean(values.mean(axis=axis - 1))
-    return float(figure), Interval(float(low), float(high))
+    low, high = np.percentile(interquartile_mean(resampled.mean(axis=axis)), [2.5, 97.5])
+    estimate = interquartile_mean(values.mean(axis=axis - 1))
+    return float(estimate), Interval(float(low), float(high))
 
 
 def gini(values: Array) -> Array:
-    """Return how unequally each row is shared out: 0 evenly, towards 1 all to one.
+    """Return the Gini coefficient of each row: 0 if all are equal, up to 1 if one has all.
 
-    Where a row does not add up to more than zero it means nothing, and is NaN.
+    It is NaN for rows whose sum is not positive, where it is not defined.
     """
     rows = np.asarray(values, float)
     apart = np.abs(rows[..., :, None] - rows[..., None, :]).mean(axis=(-2, -1))
@@ -79,38 +77,6 @@ def gini(values: Array) -> Array:
     return np.where(mean > 0, apart / (2 * np.where(mean > 0, mean, 1)), np.nan)
 
 
-def relative_difference(
-    values: Sequence[float], others: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float]:
-    """Return the mean difference to paired others over their mean, and its lower bound.
-
-    The bound is one-sided: the true figure lies above it with this confidence. Seeds are
-    drawn as pairs, so what a seed does to both does not count.
-    """
-    mine, theirs = np.asarray(values, float), np.asarray(others, float)
-    draws = _draws(len(mine))
-    found = (mine - theirs)[draws].mean(axis=-1) / abs(theirs[draws].mean(axis=-1))
-    mean = (mine - theirs).mean() / abs(theirs.mean())
-    return float(mean), float(np.percentile(found, 100 * (1 - confidence)))
-
-
-def _draws(seeds: int) -> Array:
-    """Return which seeds each resample is made of; the same ones every time."""
+def resamples(seeds: int) -> Array:
+    """Return the indices of the seeds in each bootstrap sample; the same on every call."""
     return np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
-
-
-def wilson(hits: int, count: int) -> Interval:
-    """Return the 95 % interval of a share that was seen `hits` times in `count`."""
-    share, spread = hits / count, NORMAL**2 / count
-    middle = (share + spread / 2) / (1 + spread)
-    reach = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
-    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
-
-
-def share_difference(hits: int, count: int, others: int, of: int) -> Interval:
-    """Return the 95 % interval of one share minus another (Newcombe, from Wilson's)."""
-    first, second = hits / count, others / of
-    a, b = wilson(hits, count), wilson(others, of)
-    below = ((first - a.low) ** 2 + (b.high - second) ** 2) ** 0.5
-    above = ((a.high - first) ** 2 + (second - b.low) ** 2) ** 0.5
-    return Interval(first - second - below, first - second + above)

@@ -1,4 +1,4 @@
-"""The command line: one line for every mistake, one JSON object where asked for."""
+"""The command line: one line for every error, one JSON object with --json."""
 
 import json
 import os
@@ -13,20 +13,20 @@ from rookery.cli import app as cli
 from tests.paths import GAME_FILES
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as leaving:
-        cli.main(list(words))
+        cli.main(list(arguments))
     printed = capsys.readouterr()
     return int(leaving.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-MISTAKES = {
+ERRORS = {
     "unknown game": (["evaluate", "treasurehnt"], "did you mean 'treasurehunt'?"),
     "unknown key": (
         ["evaluate", "treasurehunt", "game.agnets=2"],
@@ -55,12 +55,12 @@ MISTAKES = {
         ["evaluate", "treasurehunt", "game.height=4", "game.width=4", "game.agents=9"],
         "game.agents is 9, but there is room to start for only 4: lower game.agents",
     ),
-    "no game": (["evaluate"], "no game was named"),
+    "no game": (["evaluate"], "no game given"),
     "unknown command": (["evaluat"], "No such command 'evaluat'"),
     "almost a command": (["trainn"], "Did you mean 'train'? See `rookery --help`."),
     "missing run": (["evaluate", "runs/none"], "'runs/none' is neither a run nor a game"),
-    "missing folder": (["digest", "runs/none"], "no run: there is no such folder"),
-    "crossplay of nothing": (["crossplay", "runs/none"], "no run among 'runs/none'"),
+    "missing folder": (["digest", "runs/none"], "is not a run: no such folder"),
+    "crossplay of nothing": (["crossplay", "runs/none"], "there is no run in 'runs/none'"),
     "missing agent": (
         ["train", "treasurehunt", "agents.0.from=none.safetensors"],
         "there is no file 'none.safetensors'",
@@ -74,46 +74,46 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("words", "expected"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line_on_standard_error_and_exit_code_2(
-    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("arguments", "expected"), ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_of_the_user_is_one_line_and_exit_code_2(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, printed, complaint = run(capsys, *words)
+    code, printed, stderr = run(capsys, *arguments)
 
     assert code == 2
     assert printed == ""
-    assert complaint.startswith("error: ")
-    assert complaint.count("\n") == 1
-    assert expected in complaint
+    assert stderr.startswith("error: ")
+    assert stderr.count("\n") == 1
+    assert expected in stderr
 
 
-def test_without_words_the_help_is_shown_and_nothing_complained_about(
+def test_without_arguments_the_help_is_shown_without_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, printed, complaint = run(capsys)
+    code, printed, stderr = run(capsys)
 
     assert code == 0
     assert "Usage: rookery" in printed
-    assert complaint == ""
+    assert stderr == ""
 
 
-def test_the_version_is_printed_as_it_is_installed(
+def test_the_installed_version_is_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(capsys, "--version") == (0, f"rookery {version('rookery')}\n", "")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "replay"])
-def test_a_run_without_weights_is_said_to_have_none(
+def test_a_run_without_weights_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(capsys, "evaluate", "treasurehunt", "evaluate.episodes=1", "--run", f"{tmp_path}/x")
 
-    code, _, complaint = run(capsys, command, f"{tmp_path}/x")
+    code, _, stderr = run(capsys, command, f"{tmp_path}/x")
 
     assert code == 2
-    assert complaint == (
-        f"error: {tmp_path}/x has no weights yet: let it train for some rounds.\n"
+    assert stderr == (
+        f"error: {tmp_path}/x has no weights yet: train it for some rounds.\n"
     )
 
 
@@ -123,18 +123,18 @@ def test_an_option_that_a_run_would_ignore_is_refused(
 ) -> None:
     (tmp_path / "config.toml").touch()
 
-    code, _, complaint = run(capsys, command, str(tmp_path), "--players", "random")
+    code, _, stderr = run(capsys, command, str(tmp_path), "--players", "random")
 
     assert code == 2
-    assert "--players is for games, and this is a run" in complaint
+    assert "--players cannot be used with a run" in stderr
 
 
-def test_all_problems_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("evaluate", "treasurehunt", "worlds=0", "game.gm=1", "seed=-1")
+def test_all_errors_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("evaluate", "treasurehunt", "worlds=0", "game.gm=1", "seed=-1")
 
-    _, _, complaint = run(capsys, *words)
+    _, _, stderr = run(capsys, *arguments)
 
-    assert complaint.startswith("error: 3 problems: ")
+    assert stderr.startswith("error: 3 problems: ")
 
 
 def test_unreadable_toml_names_file_and_line(
@@ -142,11 +142,11 @@ def test_unreadable_toml_names_file_and_line(
 ) -> None:
     (tmp_path / "bad.toml").write_text("seed = 1\nworlds = = 2\n")
 
-    code, _, complaint = run(capsys, "evaluate", "treasurehunt", "--config", "bad.toml")
+    code, _, stderr = run(capsys, "evaluate", "treasurehunt", "--config", "bad.toml")
 
     assert code == 2
-    assert "bad.toml" in complaint
-    assert "line 2" in complaint
+    assert "bad.toml" in stderr
+    assert "line 2" in stderr
 
 
 def test_a_file_cannot_name_code_that_is_then_imported(
@@ -155,18 +155,18 @@ def test_a_file_cannot_name_code_that_is_then_imported(
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
     (tmp_path / "run.toml").write_text('[game]\nname = "./evil.py:Game"\n')
 
-    code, _, complaint = run(capsys, "evaluate", "--config", "run.toml")
+    code, _, stderr = run(capsys, "evaluate", "--config", "run.toml")
 
     assert code == 2
-    assert "if you trust it, name it on the command line" in complaint
+    assert "If you trust this code, name it on the command line" in stderr
 
 
 def test_json_is_the_only_thing_on_standard_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("evaluate", "treasurehunt", "evaluate.episodes=4", "--json")
+    arguments = ("evaluate", "treasurehunt", "evaluate.episodes=4", "--json")
 
-    code, printed, _ = run(capsys, *words)
+    code, printed, _ = run(capsys, *arguments)
 
     result = json.loads(printed)
     assert code == 0
@@ -179,10 +179,16 @@ def test_json_is_the_only_thing_on_standard_output(
 def test_the_configuration_of_a_run_fed_back_gives_the_same_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("evaluate", "treasurehunt", "seed=5", "game.agents=2", "evaluate.episodes=6")
-    named = ("--players", "forager,random", "--run", "first", "--json")
+    arguments = (
+        "evaluate",
+        "treasurehunt",
+        "seed=5",
+        "game.agents=2",
+        "evaluate.episodes=6",
+    )
+    options = ("--players", "forager,random", "--run", "first", "--json")
 
-    _, first, _ = run(capsys, *words, *named)
+    _, first, _ = run(capsys, *arguments, *options)
     _, second, _ = run(
         capsys, "evaluate", "--config", "first/config.toml", "--run", "second", "--json"
     )
@@ -212,15 +218,15 @@ def test_a_run_folder_that_exists_is_not_touched(
 ) -> None:
     (tmp_path / "mine").mkdir()
 
-    words = ("replay", "treasurehunt", "game.turns=2", "--run", "mine")
-    code, _, complaint = run(capsys, *words)
+    arguments = ("replay", "treasurehunt", "game.turns=2", "--run", "mine")
+    code, _, stderr = run(capsys, *arguments)
 
     assert code == 2
-    assert "mine exists already: choose another folder with --run" in complaint
+    assert "mine exists already: choose another folder with --run" in stderr
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_check_of_a_game_with_a_mistake_fails_and_names_it(
+def test_check_fails_and_names_the_broken_promise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "leaky.py").write_text(
@@ -242,7 +248,7 @@ def test_check_of_a_game_with_a_mistake_fails_and_names_it(
     assert "rewards of world" in printed
 
 
-def test_games_describe_and_bench_list_what_there_is(
+def test_games_describe_and_bench_list_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "treasurehunt" in run(capsys, "games")[1]
@@ -266,29 +272,29 @@ def test_a_setting_that_is_refused_leaves_no_folder_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    words = ["train", "treasurehunt", "agents.0.from=none.safetensors"]
+    arguments = ["train", "treasurehunt", "agents.0.from=none.safetensors"]
 
-    code, _, complaint = run(capsys, *words, "--run", str(folder))
+    code, _, stderr = run(capsys, *arguments, "--run", str(folder))
 
     assert code == 2
-    assert "there is no file" in complaint
+    assert "there is no file" in stderr
     assert not folder.exists()
 
 
-def test_a_run_that_has_ended_says_so_when_it_is_resumed(
+def test_resuming_a_finished_run_says_that_nothing_is_left_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     small = ["rounds=1", "turns_per_round=10", "worlds=2", "game.turns=5", "workers=0"]
     run(capsys, "train", "treasurehunt", *small, "--run", str(folder))
 
-    code, _, said = run(capsys, "resume", str(folder))
+    code, _, stderr = run(capsys, "resume", str(folder))
 
     assert code == 0
-    assert "has done all its 1 rounds: nothing is left to do." in said
+    assert "has finished all its 1 rounds: nothing left to do." in stderr
 
 
-def test_names_of_the_user_are_no_markup(
+def test_markup_in_names_is_printed_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     game = f"pettingzoo:{GAME_FILES / 'brackets.py'}:Two"
@@ -300,33 +306,33 @@ def test_names_of_the_user_are_no_markup(
     assert "[red]:smile:" in run(capsys, "describe", game)[1]
 
 
-def test_a_line_break_in_a_name_is_no_line_break_in_the_error(
+def test_a_line_break_in_a_name_does_not_break_the_line_of_the_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, complaint = run(capsys, "evaluate", "treasure\nhunt")
+    code, _, stderr = run(capsys, "evaluate", "treasure\nhunt")
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert "'treasure hunt'" in complaint
+    assert stderr.count("\n") == 1
+    assert "'treasure hunt'" in stderr
 
 
 def rookery(shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of a shell, in which `$R` is the command line."""
-    more = {"R": f"{sys.executable} -m rookery", **environment}
+    """Run a shell command in which `$R` is `rookery`."""
+    variables = {"R": f"{sys.executable} -m rookery", **environment}
     line = ["sh", "-c", shell]
-    return subprocess.run(line, capture_output=True, text=True, env=os.environ | more)
+    return subprocess.run(line, capture_output=True, text=True, env=os.environ | variables)
 
 
 @pytest.mark.processes
 def test_a_result_that_cannot_be_written_is_one_line_and_code_1() -> None:
     ended = rookery("$R games --json > /dev/full")
 
-    said = "error: cannot write to standard output (No space left on device).\n"
-    assert (ended.returncode, ended.stderr) == (1, said)
+    stderr = "error: cannot write to standard output (No space left on device).\n"
+    assert (ended.returncode, ended.stderr) == (1, stderr)
 
 
 @pytest.mark.processes
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     ended = rookery("($R games; echo $? >&2) | true")
 
     assert ended.stderr == "0\n"

@@ -118,7 +118,7 @@ def test_a_run_warns_once_that_transitions_are_left_out_and_counts_them(tmp_path
 
     (line,) = messages
     assert line.startswith(
-        "warning: steps that last longer than 64 turns are not learned from (agents: "
+        "warning: transitions longer than 64 turns are not learned from (agents: "
     )
     assert line.endswith("; left_out in the metrics): raise turns_per_round.")
     assert sum(metrics[LEFT_OUT] for metrics in learned(tmp_path / "run")) > 1

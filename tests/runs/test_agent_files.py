@@ -1,4 +1,4 @@
-"""One agent alone: out of a run into a file, and from there into another run."""
+"""One agent in a file: exported from a run, and used in another run."""
 
 from __future__ import annotations
 
@@ -59,24 +59,26 @@ def test_an_agent_from_a_file_starts_with_the_weights_it_had(
     assert weights(other, 2) != weights(run, 1)
 
 
-def test_a_whole_agent_goes_on_with_its_counts_and_moments(
+def test_an_agent_with_its_state_keeps_its_counters_and_moments(
     run: rookery.Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "agent.safetensors"
     export_agent(run, "1", file, weights_only=False)
 
-    found = read_agent(file)
+    exported = read_agent(file)
 
-    assert found.is_whole
-    assert found.arrays["counters"][0] > 0
-    assert any(name.startswith("target.") for name in found.arrays)
+    assert exported.has_state
+    assert exported.arrays["counters"][0] > 0
+    assert any(name.startswith("target.") for name in exported.arrays)
 
 
 def test_an_agent_of_another_shape_is_refused(run: rookery.Run, tmp_path: Path) -> None:
     file = tmp_path / "agent.safetensors"
     export_agent(run, "0", file, weights_only=True)
 
-    with pytest.raises(ConfigError, match=r"cannot start from .*see or can do differs"):
+    with pytest.raises(
+        ConfigError, match=r"cannot start from .*observations or actions differ"
+    ):
         rookery.train(
             "gathering", run=tmp_path / "a", rounds=1, agents={"0": {"from": str(file)}}
         )
@@ -89,10 +91,10 @@ def test_an_agent_of_another_shape_is_refused(run: rookery.Run, tmp_path: Path) 
         )
 
 
-def test_a_file_that_holds_no_agent_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_an_agent_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file.safetensors"
     save_file({"weights.a": np.zeros(2)}, file)
-    with pytest.raises(ArrayFileError, match="holds no agent: make it with rookery export"):
+    with pytest.raises(ArrayFileError, match="does not contain an agent: create it with"):
         read_agent(file)
 
     file.write_bytes(b"nothing of the kind")
@@ -100,15 +102,13 @@ def test_a_file_that_holds_no_agent_is_refused(tmp_path: Path) -> None:
         read_agent(file)
 
 
-def test_no_such_agent_is_told_with_those_there_are(
-    run: rookery.Run, tmp_path: Path
-) -> None:
+def test_an_unknown_agent_is_refused(run: rookery.Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no trained agent '7'"):
         export_agent(run, "7", tmp_path / "file", weights_only=True)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritised"])
-def test_an_agent_that_brings_its_replay_along_learns_from_it_at_once(
+def test_an_agent_exported_with_its_replay_learns_from_it_at_once(
     run: rookery.Run, tmp_path: Path, kind: str
 ) -> None:
     file = tmp_path / "agent.safetensors"
@@ -122,14 +122,14 @@ def test_an_agent_that_brings_its_replay_along_learns_from_it_at_once(
         agents={"0": {"from": str(file)}},
     )
 
-    # In round 1 nothing of the new run has been learned from: 30 steps are too many.
+    # The warm-up of 30 transitions is longer than round 1 of the new run.
     updates = other.metrics().set_index("agent")["updates"]
     assert updates["0"] == QUICK["updates_per_round"]
     assert updates["1"] == 0
 
 
 @pytest.mark.parametrize("stops", [1, 2])
-def test_a_run_with_a_replay_brought_along_ends_with_the_same_bits_when_resumed(
+def test_a_run_with_an_exported_replay_ends_with_the_same_bits_when_resumed(
     run: rookery.Run, tmp_path: Path, stops: int
 ) -> None:
     file = tmp_path / "agent.safetensors"
@@ -138,8 +138,8 @@ def test_a_run_with_a_replay_brought_along_ends_with_the_same_bits_when_resumed(
     whole = rookery.train("treasurehunt", run=tmp_path / "whole", **settings)
     session = session_of("treasurehunt", tmp_path / "broken", **settings)
 
-    def stop(one: Round) -> None:
-        if one.number == stops:
+    def stop(result: Round) -> None:
+        if result.number == stops:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -153,7 +153,7 @@ def test_a_run_with_a_replay_brought_along_ends_with_the_same_bits_when_resumed(
     assert without.digest()["agents"]["0"] != whole.digest()["agents"]["0"]
 
 
-def test_a_run_killed_before_its_first_round_still_starts_from_where_it_was_to(
+def test_a_run_killed_before_its_first_round_still_starts_from_its_origins(
     run: rookery.Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "agent.safetensors"
@@ -176,7 +176,7 @@ def test_a_replay_of_another_number_of_worlds_is_refused(
     file = tmp_path / "agent.safetensors"
     export_agent(run, "1", file, weights_only=True, with_replay=True)
 
-    with pytest.raises(ConfigError, match=r"not those of this game with worlds=3; use the"):
+    with pytest.raises(ConfigError, match=r"do not fit this game with worlds=3; use the"):
         rookery.train(
             "treasurehunt",
             run=tmp_path / "other",
@@ -185,16 +185,18 @@ def test_a_replay_of_another_number_of_worlds_is_refused(
         )
 
 
-def test_no_step_joins_the_run_it_was_exported_from_with_the_one_it_goes_on_in() -> None:
+def test_no_transition_spans_the_old_run_and_the_new_one() -> None:
     spec = AgentSpec("a", "a", {"spot": Part((1,), np.dtype(np.float32))}, ("x", "y"))
     old, new = (Rows(Block.create(Rows.layout(spec, 2, 12))) for _ in range(2))
     for rows in (old, new):
         writer = ReplayWriter(rows)
         for turn in range(5):
-            # World 1 begins an episode in turn 4; world 0 has one that stays open.
+            # World 1 starts an episode in turn 4; world 0 has one that stays open.
             age = np.array([turn, turn % 4], np.int32)
-            seen = {"spot": np.full((2, 1), turn, np.float32)}
-            writer.write_observation(turn, seen, np.array([True, turn % 4 < 3]), None, age)
+            observation = {"spot": np.full((2, 1), turn, np.float32)}
+            writer.write_observation(
+                turn, observation, np.array([True, turn % 4 < 3]), None, age
+            )
             writer.write_action(turn, np.zeros(2, np.int32), 1.0, 0)
             ended = np.array([False, turn % 4 == 2])
             writer.write_outcome(turn, np.ones(2, np.float32), ended, np.zeros(2, bool))

@@ -1,4 +1,4 @@
-"""A full disk: training goes on, one warning is said, and old checkpoints stay whole."""
+"""A full disk: training continues with one warning, and old checkpoints stay intact."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.small import GAME, SETTINGS, session_of, train
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 SMALL = {"a": {"x": np.arange(3.0)}, "b": {"y": np.arange(4), "z": np.zeros(2, bool)}}
 LIMITS = (0, 60, 400, 1000, 2000)
-"""Bytes that a file may have: from none at all to all but the longest."""
+"""Sizes that files are limited to: from nothing to all but the largest."""
 
 
 class FullDisk:
-    """Lets the k-th thing that is asked of the disk fail, half done where that can be."""
+    """Makes the k-th disk operation fail, half done where possible."""
 
     def __init__(self, patch: pytest.MonkeyPatch, fails_at: int) -> None:
         self.asked, self._fails_at = 0, fails_at
@@ -62,16 +62,16 @@ class FullDisk:
         return self.asked == self._fails_at
 
     def _failing(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*words: Any, **more: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             if self._is_full():
                 raise FULL
-            return real(*words, **more)
+            return real(*arguments, **options)
 
         return call
 
 
 def save_with_a_failure(folder: Path, fails_at: int) -> bool:
-    """Save checkpoint 2, with one failure; return whether there was any."""
+    """Save checkpoint 2 with one failing operation; return whether one failed."""
     with pytest.MonkeyPatch.context() as patch:
         disk = FullDisk(patch, fails_at)
         with suppress(OSError):
@@ -81,7 +81,7 @@ def save_with_a_failure(folder: Path, fails_at: int) -> bool:
 
 
 @pytest.mark.shows("F4")
-def test_whatever_fails_while_saving_the_old_checkpoint_is_whole_and_no_part_is_left(
+def test_whatever_fails_while_saving_the_old_checkpoint_is_intact_and_no_part_is_left(
     tmp_path: Path,
 ) -> None:
     save_checkpoint(tmp_path, 1, SMALL, {"say": "old"})
@@ -116,7 +116,7 @@ def test_a_checkpoint_that_does_not_read_back_is_an_error_and_removed(
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Let every write beyond a size fail, as it does on a full disk: maybe half-way."""
+    """Make every write beyond a size fail, possibly half-way, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -126,19 +126,19 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def run_on_a_full_disk(session: Session, size: int, until: int) -> list[str]:
-    """Run to the end, on a disk that is full from round 2 on; return what was said."""
-    said: list[str] = []
-    session.say = said.append
+    """Run to the end, with a disk that is full from round 2 on; return the messages."""
+    messages: list[str] = []
+    session.say = messages.append
     with ExitStack() as full:
 
-        def show(one: Round) -> None:
-            if one.number == 1:
+        def show(result: Round) -> None:
+            if result.number == 1:
                 full.enter_context(files_of_at_most(size))
-            if one.number == until:
+            if result.number == until:
                 full.close()
 
         session.run(show)
-    return said
+    return messages
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +148,14 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.shows("F4")
 @pytest.mark.parametrize("size", LIMITS)
-def test_training_goes_on_while_the_disk_is_full_and_says_so_once(
+def test_training_continues_while_the_disk_is_full_with_one_warning(
     size: int, unbroken: Run, tmp_path: Path
 ) -> None:
     session = session_of(tmp_path / "run")
 
-    said = run_on_a_full_disk(session, size, until=3)
+    messages = run_on_a_full_disk(session, size, until=3)
 
-    (line,) = said
+    (line,) = messages
     assert line.startswith("warning: cannot write ")
     assert "File too large): training continues without saving what cannot be" in line
     assert Run(session.folder).digest() == unbroken.digest()
@@ -166,7 +166,7 @@ def test_training_goes_on_while_the_disk_is_full_and_says_so_once(
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_a_run_that_cannot_save_its_end_says_so_and_can_be_finished_later(
+def test_a_run_that_cannot_save_its_end_reports_it_and_can_be_finished_later(
     storage: str, unbroken: Run, tmp_path: Path
 ) -> None:
     session = session_of(tmp_path / "run", storage=storage)
@@ -183,20 +183,20 @@ def test_a_run_that_cannot_save_its_end_says_so_and_can_be_finished_later(
     run = Run(session.folder)
     again = Session(run.entry, resumed_config(run), run.path, resume=True)
     assert again.done >= 3 if storage == "disk" else again.done == 1
-    again.run(lambda one: None)
+    again.run(lambda result: None)
     assert run.digest() == unbroken.digest()
     assert run.rounds_with_weights == [4]
     assert not (run.path / "memory").exists()
 
 
-def test_lines_that_a_full_disk_has_cost_do_not_cost_rounds(
+def test_log_lines_lost_on_a_full_disk_do_not_cost_rounds(
     unbroken: Run, tmp_path: Path
 ) -> None:
     settings = {"storage": "disk", "checkpoints.every_rounds": 0}
     session = session_of(tmp_path / "run", **settings)
 
-    def stop_at_three(one: Round) -> None:
-        if one.number == 3:
+    def stop_at_three(result: Round) -> None:
+        if result.number == 3:
             session.training.parts.stop.signal = 2
 
     with files_of_at_most(0), pytest.raises(Stopped):
@@ -204,7 +204,7 @@ def test_lines_that_a_full_disk_has_cost_do_not_cost_rounds(
     run = Run(session.folder)
     assert not (run.path / "metrics.jsonl").read_text()
     again = Session(run.entry, resumed_config(run), run.path, resume=True)
-    again.run(lambda one: None)
+    again.run(lambda result: None)
 
     assert again.done == 4
     assert run.digest() == unbroken.digest()
@@ -218,18 +218,18 @@ def test_a_recording_that_cannot_be_written_is_a_warning(
 
     monkeypatch.setattr(Recording, "save", fail)
     session = session_of(tmp_path / "run", **{"record.every_rounds": 1})
-    said: list[str] = []
-    session.say = said.append
+    messages: list[str] = []
+    session.say = messages.append
 
-    session.run(lambda one: None)
+    session.run(lambda result: None)
 
-    (line,) = said
+    (line,) = messages
     assert line.startswith("warning: cannot write recordings (No space left on device)")
 
 
-def test_a_failure_is_said_again_only_after_everything_has_worked() -> None:
-    said: list[str] = []
-    attempt = Attempts(said.append)
+def test_a_failure_is_reported_again_only_after_everything_has_worked() -> None:
+    messages: list[str] = []
+    attempt = Attempts(messages.append)
 
     def fail() -> None:
         raise FULL
@@ -239,10 +239,10 @@ def test_a_failure_is_said_again_only_after_everything_has_worked() -> None:
         attempt("b", fail)
     attempt("b", lambda: None)
     assert attempt("a", lambda: None)
-    assert len(said) == 1
+    assert len(messages) == 1
     assert not attempt("b", fail)
 
-    assert len(said) == 2
+    assert len(messages) == 2
     assert attempt.reason("b") == "No space left on device"
     assert not attempt.reason("a")
 
@@ -255,22 +255,22 @@ def test_a_failure_is_said_again_only_after_everything_has_worked() -> None:
         (errno.EROFS, "make the folder writable"),
     ],
 )
-def test_what_cannot_be_written_is_told_with_what_helps(code: int, remedy: str) -> None:
-    said: list[str] = []
+def test_a_failed_write_is_reported_with_a_remedy(code: int, remedy: str) -> None:
+    messages: list[str] = []
 
     def fail() -> None:
         raise OSError(code, os.strerror(code))
 
-    Attempts(said.append)("lines", fail)
+    Attempts(messages.append)("lines", fail)
 
-    assert said[0].startswith(
-        f"cannot write lines ({os.strerror(code)}): training continues"
+    assert messages[0].startswith(
+        f"cannot write lines ({os.strerror(code)}): training goes on"
     )
-    assert said[0].endswith(f"{remedy}.")
+    assert messages[0].endswith(f"{remedy}.")
 
 
 @pytest.mark.parametrize("room", range(1, 12))
-def test_a_line_is_added_whole_or_not_at_all(room: int, tmp_path: Path) -> None:
+def test_a_line_is_appended_completely_or_not_at_all(room: int, tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\n")
 
@@ -294,8 +294,8 @@ def test_the_command_line_ends_with_one_error_when_the_end_cannot_be_saved(
     tmp_path: Path,
 ) -> None:
     flat = {**SETTINGS, "agents.1.player": "random"}
-    words = [f"{key}={value}" for key, value in flat.items() if key != "agents"]
-    command = [sys.executable, "-c", CANNOT_SAVE, "train", GAME, *words, "--run", "run"]
+    overrides = [f"{key}={value}" for key, value in flat.items() if key != "agents"]
+    command = [sys.executable, "-c", CANNOT_SAVE, "train", GAME, *overrides, "--run", "run"]
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=100, cwd=tmp_path
     )
@@ -314,7 +314,7 @@ def test_a_run_that_cannot_be_written_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(rookery.ConfigError, match=r"cannot write .*: free some space"):
         _resume_without_room(run)
 
-    Session(run.entry, resumed_config(run), run.path, resume=True).run(lambda one: None)
+    Session(run.entry, resumed_config(run), run.path, resume=True).run(lambda result: None)
 
 
 def _resume_without_room(run: Run) -> None:

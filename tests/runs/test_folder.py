@@ -1,4 +1,4 @@
-"""The folders of runs: every new one has a name of its own, and every run is found."""
+"""The folders of runs: every new one has its own name, and every run is recognised."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _make(folder: str, count: int) -> None:
 
 
 @pytest.mark.processes
-def test_runs_that_begin_at_the_same_time_get_folders_of_their_own(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("fork")
-    children = [fork.Process(target=_make, args=(str(tmp_path), 200)) for _ in range(4)]
+def test_runs_that_start_at_the_same_time_get_separate_folders(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=_make, args=(str(tmp_path), 200)) for _ in range(4)]
     for child in children:
         child.start()
     for child in children:
         child.join(60)
 
     assert [child.exitcode for child in children] == [0] * 4
-    wanted = {f"hunt-{number}" for number in range(1, 801)}
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == wanted
+    names = {f"hunt-{number}" for number in range(1, 801)}
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == names
 
 
-def test_a_run_can_be_pickled_when_its_game_has_been_looked_at(tmp_path: Path) -> None:
+def test_a_run_can_be_pickled_after_its_game_was_loaded(tmp_path: Path) -> None:
     run = train(tmp_path / "run")
     assert run.entry.name == "iterated_chicken"
     assert run.agents
@@ -62,32 +62,32 @@ def test_an_agent_whose_id_has_colons_can_be_started_from(
     file = GAME_FILES / "recall.py"
     Path("named.py").write_text(file.read_text().replace("str(i)", 'f"who:{i}@2"'))
     game = "./named.py:Recall"
-    few = {key: value for key, value in SETTINGS.items() if key != "agents"}
-    rookery.train(game, run="origin", **few)
+    settings = {key: value for key, value in SETTINGS.items() if key != "agents"}
+    rookery.train(game, run="origin", **settings)
 
-    chosen = {"who:0@2": {"from": "origin:who:0@2@4"}}
-    run = rookery.train(game, run="run", agents=chosen, **few)
+    agents = {"who:0@2": {"from": "origin:who:0@2@4"}}
+    run = rookery.train(game, run="run", agents=agents, **settings)
 
     assert run.digest()["exact"]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("nothing", "write RUN, RUN:ID, RUN:ID@ROUND, or the name of a file"),
-        ("none:0", "none is no run: there is no such folder"),
+        ("none:0", "none is not a run: no such folder"),
         ("none.safetensors", "there is no file 'none.safetensors'"),
     ],
 )
-def test_what_is_no_origin_is_refused(
-    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_origin_that_does_not_exist_is_refused(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         session_of(tmp_path / "run", agents={"0": {"from": name}})
 
 
-def test_two_readings_of_an_origin_are_refused(tmp_path: Path) -> None:
+def test_an_ambiguous_origin_is_refused(tmp_path: Path) -> None:
     train(tmp_path / "a")
     train(tmp_path / "a:0")
 
@@ -95,7 +95,7 @@ def test_two_readings_of_an_origin_are_refused(tmp_path: Path) -> None:
         session_of(tmp_path / "run", agents={"0": {"from": f"{tmp_path}/a:0:0"}})
 
 
-def test_seeds_are_named_where_one_run_is_wanted(tmp_path: Path) -> None:
+def test_a_folder_of_seeds_is_refused_where_one_run_is_needed(tmp_path: Path) -> None:
     train(tmp_path / "seed-3")
     (tmp_path / "seeds.json").write_text("{}")
 

@@ -1,6 +1,6 @@
-"""A run folder that an earlier version has left: it opens, resumes and can be evaluated.
+"""A run folder of an earlier version opens, resumes and can be evaluated.
 
-tests/fixtures/began was killed after round 8 of 16. Its files are the format that others
+tests/fixtures/began was killed after round 8 of 16. Its files have the format that users
 have on their disks.
 """
 
@@ -14,13 +14,13 @@ import pytest
 
 import rookery
 from rookery.cli.app import main
-from rookery.runs.arithmetic import machine
+from rookery.runs.seal import machine
 from tests.paths import RUN_FIXTURES
 
 BEGAN = RUN_FIXTURES / "began"
 DIGEST = "92182f68a6a054a5889672dc8f3aea68050a4c3a7f55d87564c685906340fc43"
 FINISHED = "6bb07a716a0af77e02dd8bf80f9cb0471d22a2cd6414745e96c38d5a3e516106"
-"""Its digest after round 16, with what the folder was made with."""
+"""Its digest after round 16, on the machine that the folder was created on."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Going on: a run that was stopped ends with the bits of one that was not."""
+"""Resuming: a run that was interrupted ends with the bits of one that was not."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class StopAt:
     def __init__(self, rounds: int) -> None:
         self.flag, self._rounds = StopFlag(), rounds
 
-    def show(self, one: Round) -> None:
-        if one.number >= self._rounds:
+    def show(self, result: Round) -> None:
+        if result.number >= self._rounds:
             self.flag.signal = 2
 
 
 def train(path: Path, game: str, settings: dict, until: int | None = None) -> Run:
-    """Train a run; stop it after some rounds."""
+    """Train a run, and stop it after some rounds if asked to."""
     entry, config = configure(game, settings=settings)
     path.mkdir()
     stop = StopAt(until or config.rounds + 1)
@@ -90,8 +90,8 @@ def train(path: Path, game: str, settings: dict, until: int | None = None) -> Ru
     return Run(path, game)
 
 
-def go_on(run: Run, until: int | None = None, overrides: tuple[str, ...] = ()) -> Session:
-    """Resume a run, and stop it again after some rounds."""
+def resume(run: Run, until: int | None = None, overrides: tuple[str, ...] = ()) -> Session:
+    """Resume a run, and stop it again after some rounds if asked to."""
     stop = StopAt(until or 10**9)
     session = Session(
         run.entry, resumed_config(run, overrides), run.path, stop.flag, resume=True
@@ -131,8 +131,8 @@ def test_a_run_stopped_and_resumed_twice_ends_with_the_same_digest(
     game, settings = CASES[case]
     run = train(tmp_path / "run", game, settings, until=3)
 
-    go_on(run, until=6)
-    go_on(run)
+    resume(run, until=6)
+    resume(run)
 
     assert run.digest() == unbroken[case].digest()
     assert rounds_in(run, "metrics.jsonl") == list(range(1, 10))
@@ -140,14 +140,14 @@ def test_a_run_stopped_and_resumed_twice_ends_with_the_same_digest(
 
 
 @pytest.mark.shows("F4")
-def test_with_memory_on_disk_a_run_goes_on_from_its_last_complete_round(
+def test_with_memory_on_disk_a_run_continues_from_its_last_complete_round(
     unbroken: dict[str, Run], tmp_path: Path
 ) -> None:
     settings = HUNT | {"storage": "disk"}
     run = train(tmp_path / "run", "treasurehunt", settings, until=5)
     shutil.rmtree(run.path / "checkpoints")  # as if main had been killed before saving
 
-    session = go_on(run)
+    session = resume(run)
 
     assert session.done == 9
     assert run.digest() == unbroken["prioritised"].digest()
@@ -176,7 +176,7 @@ def test_memory_on_disk_that_does_not_fit_leaves_nothing_behind(
 
 
 @pytest.mark.shows("F5")
-def test_what_one_that_was_killed_at_its_very_end_has_left_is_taken_out(
+def test_memory_left_by_a_process_killed_at_its_very_end_is_deleted(
     tmp_path: Path,
 ) -> None:
     settings = HUNT | {"storage": "disk"}
@@ -184,7 +184,7 @@ def test_what_one_that_was_killed_at_its_very_end_has_left_is_taken_out(
     (run.path / ".memory").mkdir()
     (run.path / ".memory" / "words").touch()
 
-    go_on(run)
+    resume(run)
 
     assert not [*run.path.glob("*memory")]
 
@@ -212,44 +212,44 @@ def test_main_killed_while_it_writes_a_line_writes_every_line_once(
         write(file, value)
 
     session.log.line = write_until_killed
-    session._leave = lambda: session.training.close() or session._lock.close()
+    session._finish = lambda: session.training.close() or session._lock.close()
     with pytest.raises(Killed):
-        session.run(lambda one: None)
+        session.run(lambda result: None)
 
-    go_on(run := Run(tmp_path / "run", "treasurehunt"))
+    resume(run := Run(tmp_path / "run", "treasurehunt"))
 
     for file in ("episodes.jsonl", "evaluations.jsonl"):
-        wanted = unbroken["prioritised"].path / file
-        assert (run.path / file).read_text() == wanted.read_text()
+        expected = unbroken["prioritised"].path / file
+        assert (run.path / file).read_text() == expected.read_text()
     assert rounds_in(run, "metrics.jsonl") == list(range(1, 10))
 
 
-def test_main_killed_before_it_keeps_weights_that_are_due_keeps_them_when_resumed(
+def test_weights_that_were_due_when_main_was_killed_are_saved_when_resumed(
     unbroken: dict[str, Run], tmp_path: Path
 ) -> None:
     settings = HUNT | {"storage": "disk", "checkpoints.weights_every_rounds": 3}
     entry, config = configure("treasurehunt", settings=settings)
     (tmp_path / "run").mkdir()
     session = Session(entry, config, tmp_path / "run")
-    keep = session._keeper.keep
+    save_due = session._checkpointer.save_due
 
-    def keep_until_killed(number: int) -> None:
+    def save_until_killed(number: int) -> None:
         if number == 3:
             raise Killed
-        keep(number)
+        save_due(number)
 
-    session._keeper.keep = keep_until_killed
-    session._leave = lambda: session.training.close() or session._lock.close()
+    session._checkpointer.save_due = save_until_killed
+    session._finish = lambda: session.training.close() or session._lock.close()
     with pytest.raises(Killed):
-        session.run(lambda one: None)
+        session.run(lambda result: None)
 
-    go_on(run := Run(tmp_path / "run"))
+    resume(run := Run(tmp_path / "run"))
 
     assert run.rounds_with_weights == [3, 6, 9]
     assert run.digest() == unbroken["prioritised"].digest()
 
 
-def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
+def test_without_replays_a_run_continues_and_learns_from_new_experience(
     tmp_path: Path,
 ) -> None:
     settings = HUNT | {"checkpoints.replay": False}
@@ -257,13 +257,13 @@ def test_without_replays_a_run_goes_on_and_learns_from_what_it_plays_then(
 
     assert run.digest()["exact"]
 
-    go_on(run)
+    resume(run)
 
     usable = run.metrics().query("agent == '0'").set_index("round")["usable_steps"]
     assert usable[6] < usable[5]
     assert usable[9] > 0
     assert not run.digest()["exact"]
-    assert run.digest()["why"].startswith("it goes on without replays")
+    assert run.digest()["why"].startswith("it continues without replays")
 
 
 FEW_ROWS = {
@@ -289,17 +289,17 @@ WITHOUT_REPLAY = {
 
 @pytest.mark.shows("F4")
 @pytest.mark.parametrize("case", WITHOUT_REPLAY)
-def test_without_replays_whoever_has_none_goes_on_with_the_same_bits(
+def test_agents_that_have_no_replay_continue_with_the_same_bits_without_replays(
     case: str, tmp_path: Path
 ) -> None:
-    chosen = dict(WITHOUT_REPLAY[case])
-    agents = {} if chosen.pop("learning", True) else {"*": {"learning": False}}
-    settings = {**FEW_ROWS, **chosen, "agents": agents}
+    changes = dict(WITHOUT_REPLAY[case])
+    agents = {} if changes.pop("learning", True) else {"*": {"learning": False}}
+    settings = {**FEW_ROWS, **changes, "agents": agents}
     unbroken = train(tmp_path / "unbroken", "treasurehunt", settings)
-    # Between two ends of episodes, so that steps are open and frames lie before.
+    # In the middle of episodes, so that transitions are open and frames are stacked.
     run = train(tmp_path / "run", "treasurehunt", settings, until=4)
 
-    go_on(run)
+    resume(run)
 
     assert run.digest() == unbroken.digest()
     assert run.digest()["exact"]
@@ -308,11 +308,11 @@ def test_without_replays_whoever_has_none_goes_on_with_the_same_bits(
 def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
     lock = RunLock(stopped.path)
     with pytest.raises(ConfigError, match="is in use by another process: wait until"):
-        go_on(stopped)
+        resume(stopped)
     lock.close()
 
 
-def test_a_damaged_checkpoint_is_left_for_the_one_before_with_a_warning(
+def test_instead_of_a_damaged_checkpoint_the_one_before_is_used_with_a_warning(
     unbroken: dict[str, Run], tmp_path: Path
 ) -> None:
     settings = HUNT | {"checkpoints.every_rounds": 2}
@@ -321,7 +321,7 @@ def test_a_damaged_checkpoint_is_left_for_the_one_before_with_a_warning(
     file = newest / "actor.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
 
-    session = go_on(run)
+    session = resume(run)
 
     (line,) = session.training.warnings[-1:]
     assert "ckpt-5/actor.safetensors is damaged" in line
@@ -334,23 +334,23 @@ def test_a_run_without_a_whole_checkpoint_is_refused(stopped: Run) -> None:
         (path / "manifest.json").write_text("{}")
 
     with pytest.raises(ArrayFileError, match=r"no checkpoint can be used: .*is damaged"):
-        go_on(stopped)
+        resume(stopped)
 
     shutil.rmtree(stopped.path / "checkpoints")
     with pytest.raises(ArrayFileError, match="no longer has a checkpoint: put one back"):
-        go_on(stopped)
+        resume(stopped)
 
 
 def test_a_checkpoint_of_other_settings_is_refused(stopped: Run) -> None:
     config = stopped.path / "config.toml"
     config.write_text(config.read_text().replace("width = 23", "width = 24"))
-    (stopped.path / "seal.json").unlink()  # which would tell before
+    (stopped.path / "seal.json").unlink()  # which would refuse it before
 
     with pytest.raises(ArrayFileError, match="does not fit this run: its settings have"):
-        go_on(Run(stopped.path))
+        resume(Run(stopped.path))
 
 
-def test_a_checkpoint_that_another_version_laid_out_otherwise_says_so(
+def test_a_checkpoint_with_the_layout_of_another_version_is_refused_as_such(
     stopped: Run,
 ) -> None:
     for path in checkpoints_in(stopped.path / "checkpoints"):
@@ -362,41 +362,41 @@ def test_a_checkpoint_that_another_version_laid_out_otherwise_says_so(
     (stopped.path / "seal.json").unlink()  # older versions wrote none
 
     with pytest.raises(ArrayFileError) as raised:
-        go_on(Run(stopped.path))
+        resume(Run(stopped.path))
 
     assert str(raised.value).endswith(
-        "does not fit this run: another version of Rookery wrote it; go on with that "
-        "version. If that is not possible, delete the run and train it again."
+        "does not fit this run: another version of Rookery wrote it; resume it with "
+        "that version. If that is not possible, delete the run and train it again."
     )
 
 
 def test_memory_on_disk_of_another_size_is_refused(tmp_path: Path) -> None:
     settings = HUNT | {"storage": "disk"}
     run = train(tmp_path / "run", "treasurehunt", settings, until=3)
-    overrides = run.path / "memory" / "words"
-    overrides.write_bytes(overrides.read_bytes() + b"more")
+    counters = run.path / "memory" / "words"
+    counters.write_bytes(counters.read_bytes() + b"more")
 
     with pytest.raises(MemoryRefused, match=r"words has .* bytes, expected .*delete its"):
-        go_on(run)
+        resume(run)
 
 
-def test_only_what_changes_no_bit_can_be_changed(stopped: Run) -> None:
+def test_only_settings_that_change_no_bits_can_be_changed(stopped: Run) -> None:
     assert resumed_config(stopped, ["workers=3"]).workers == 3
     with pytest.raises(ConfigError, match="'learning_rate=1' cannot be changed when"):
         resumed_config(stopped, ["learning_rate=1"])
 
 
-def test_another_torch_is_pointed_out(stopped: Run) -> None:
+def test_another_version_of_torch_is_reported(stopped: Run) -> None:
     (path,) = checkpoints_in(stopped.path / "checkpoints")
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["torch"] = "1.0"
     manifest["sum"] = sum_of_manifest(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest))
 
-    session = go_on(stopped)
+    session = resume(stopped)
 
     line = session.training.warnings[-1]
-    assert line.startswith("it goes on from results computed with torch 1.0 (now 2.")
+    assert line.startswith("it continues from results computed with torch 1.0 (now 2.")
     assert line.endswith("and the run is marked as not exact.")
     assert stopped.digest()["exact"] is False
     assert stopped.digest()["why"] == line
@@ -405,13 +405,13 @@ def test_another_torch_is_pointed_out(stopped: Run) -> None:
 def test_a_finished_run_has_nothing_left_to_do(unbroken: dict[str, Run]) -> None:
     before = unbroken["mixed"].digest()
 
-    session = go_on(unbroken["mixed"])
+    session = resume(unbroken["mixed"])
 
     assert session.done == 9
     assert unbroken["mixed"].digest() == before
 
 
-def test_who_is_killed_twice_after_memory_was_deleted_goes_on_both_times(
+def test_a_run_killed_twice_after_memory_was_deleted_continues_both_times(
     unbroken: dict[str, Run], tmp_path: Path
 ) -> None:
     settings = HUNT | {"storage": "disk"}
@@ -421,14 +421,14 @@ def test_who_is_killed_twice_after_memory_was_deleted_goes_on_both_times(
     session.training.close()  # as if it had been killed
     session._lock.close()
 
-    go_on(run)
+    resume(run)
 
     assert run.digest() == unbroken["prioritised"].digest()
     assert rounds_in(run, "evaluations.jsonl") == [2, 2, 4, 4, 6, 6, 8, 8]
 
 
-def played_on(path: Path, rounds: int, recorded: int) -> Session:
-    """Return a session whose main has recorded some rounds; the others played all."""
+def played_ahead(path: Path, rounds: int, recorded: int) -> Session:
+    """Return a session whose main process has logged some of the rounds played."""
     settings = HUNT | {"rounds": rounds, "evaluate.every_rounds": 1, "storage": "disk"}
     entry, config = configure("treasurehunt", settings=settings)
     path.mkdir()
@@ -440,46 +440,46 @@ def played_on(path: Path, rounds: int, recorded: int) -> Session:
     return session
 
 
-def test_matches_that_main_was_too_late_for_are_written_down_once(tmp_path: Path) -> None:
-    session = played_on(tmp_path / "run", rounds=3, recorded=1)
+def test_evaluations_that_main_had_not_logged_are_logged_once(tmp_path: Path) -> None:
+    session = played_ahead(tmp_path / "run", rounds=3, recorded=1)
     session.training.executor.finish()
     session.training.close()
     session._lock.close()
 
-    go_on(run := Run(tmp_path / "run"))
+    resume(run := Run(tmp_path / "run"))
 
     assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3]
 
 
-def test_matches_that_were_half_written_when_all_was_killed_spoil_no_others(
+def test_a_half_written_report_of_an_evaluation_does_not_affect_others(
     tmp_path: Path,
 ) -> None:
-    session = played_on(tmp_path / "run", rounds=4, recorded=2)
+    session = played_ahead(tmp_path / "run", rounds=4, recorded=2)
     arena = session.training.arena
     reports, written = arena.match_reports(), arena.counters.load(MATCHES)
     reports._slots[(written + 1) % reports.count] = 255
     session.training.close()
     session._lock.close()
 
-    go_on(run := Run(tmp_path / "run"))
+    resume(run := Run(tmp_path / "run"))
 
     assert rounds_in(run, "evaluations.jsonl") == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_in_async_agents_that_were_further_than_others_go_on(tmp_path: Path) -> None:
+def test_in_async_agents_that_were_ahead_of_others_continue(tmp_path: Path) -> None:
     settings = HUNT | {"schedule": "async", "storage": "disk", "rounds": 6}
     run = train(tmp_path / "run", "treasurehunt", settings, until=3)
     session = Session(run.entry, run.config, run.path, resume=True)
     states = session.training.arena.states("0")
-    for _ in range(2):  # as if its learner had been quicker when all was killed
+    for _ in range(2):  # as if its learner had been faster when all were killed
         states.publish(states.version + 1, dict(states.read(states.version)))
     session.training.close()
     session._lock.close()
 
-    assert go_on(run).done == 6
+    assert resume(run).done == 6
 
 
-def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
+def test_in_async_a_checkpoint_is_of_one_boundary_even_if_the_actor_overtakes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = HUNT | {"schedule": "async", "rounds": 4, "checkpoints.every_rounds": 2}
@@ -503,12 +503,12 @@ def test_in_async_a_checkpoint_is_of_one_border_also_if_the_actor_overtakes_it(
     assert files["actor"]["life/turn"][0] == manifest["round"] * config.turns_per_round
 
 
-def test_a_line_that_was_cut_off_hides_no_event_after_it(stopped: Run) -> None:
+def test_a_line_that_was_cut_off_does_not_hide_later_events(stopped: Run) -> None:
     path = stopped.path / "events.jsonl"
     text = path.read_bytes()
     path.write_bytes(text + b'{"time": 1, "event": "no')
 
-    go_on(stopped)
+    resume(stopped)
 
     assert path.read_bytes().startswith(text)
     assert read_lines(path)[-1]["event"] == "end"
@@ -517,7 +517,7 @@ def test_a_line_that_was_cut_off_hides_no_event_after_it(stopped: Run) -> None:
 def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> None:
     run = train(tmp_path / "run", "treasurehunt", HUNT | {"rounds": 2})
 
-    session = go_on(run, overrides=("workers=2",))
+    session = resume(run, overrides=("workers=2",))
 
     assert session.done == 2
     events = (run.path / "events.jsonl").read_text()
@@ -525,7 +525,7 @@ def test_a_finished_run_starts_no_process_when_it_is_resumed(tmp_path: Path) -> 
     assert rounds_in(run, "evaluations.jsonl") == [2, 2]
 
 
-def test_the_library_resumes_too(stopped: Run, unbroken: dict[str, Run]) -> None:
+def test_a_run_can_be_resumed_from_python(stopped: Run, unbroken: dict[str, Run]) -> None:
     run = rookery.resume(stopped.path)
 
     assert run.digest() == unbroken["prioritised"].digest()
@@ -541,9 +541,9 @@ def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool
         closed.append("closed")
         raise ValueError("the window is stuck")
 
-    def show(one: Round) -> None:
+    def show(result: Round) -> None:
         session.training.executor.now.actor_process.game.game.close = close
-        if stops and one.number == 3:
+        if stops and result.number == 3:
             session.training.parts.stop.signal = 2
 
     with pytest.raises(Stopped if stops else GameError) as raised:

@@ -68,7 +68,7 @@ def test_a_folder_in_which_no_run_has_begun_says_to_train_again(tmp_path: Path) 
     ended = subprocess.run(command("resume", str(tmp_path)), capture_output=True, text=True)
 
     assert ended.returncode == 2
-    assert "was killed here before it began, delete the folder and train" in ended.stderr
+    assert "was killed here before it started, delete the folder and train" in ended.stderr
 
 
 @pytest.mark.shows("F4")
@@ -94,7 +94,7 @@ def test_seeds_that_had_not_begun_begin_when_the_batch_is_resumed(
 
     assert ended.returncode == 0, ended.stderr
     missing = [str(i) for i in range(3) if f"seed-{i}" not in begun]
-    assert f"starting the seeds that had not begun: {', '.join(missing)}\n" in ended.stderr
+    assert f"starting the remaining seeds: {', '.join(missing)}\n" in ended.stderr
     assert "(3 of 3)" in ended.stderr
     for i in range(3):
         found = rookery.Run(batch / f"seed-{i}").digest()
@@ -124,7 +124,7 @@ def test_a_batch_without_its_list_goes_on_with_the_seeds_that_are_there(
     )
 
     assert set(json.loads(ended.stdout)["seeds"]) == {"1", "4"}
-    assert "has no seeds.json, so some seeds may never have begun" in ended.stderr
+    assert "has no seeds.json, so some seeds may never have started" in ended.stderr
 
 
 @pytest.mark.parametrize("what", ["deleted", "renamed"])
@@ -150,7 +150,7 @@ def test_a_run_whose_folder_goes_away_ends_with_one_error_and_leaves_nothing_the
     assert [x for x in said.splitlines() if x.startswith("error: ")] == said.splitlines()[
         -1:
     ]
-    assert f"{folder} was deleted or renamed while the run went on" in said
+    assert f"{folder} was deleted or renamed during the run" in said
     assert not folder.exists()
     if what == "renamed":
         assert said.endswith(f"rookery resume {other}\n")

@@ -169,7 +169,7 @@ def test_a_probe_that_plays_for_long_is_stopped_within_seconds(
     main.send(signal.SIGINT)
 
     assert main.ends_in_time() == 128 + signal.SIGINT
-    assert "stopped after 0 whole rounds" in main.said
+    assert "stopped after 0 complete rounds" in main.said
     assert "Traceback" not in main.said
 
 
@@ -192,7 +192,7 @@ def test_a_run_that_is_stopped_while_it_is_built_leaves_nothing(main: Main) -> N
     main.send(signal.SIGTERM)
 
     assert main.ends_in_time() == 128 + signal.SIGTERM
-    assert main.said == "stopped before the first round: there is no run.\n"
+    assert main.said == "stopped before the first round: no run was created.\n"
     assert not (main.folder / "mine").exists()
 
 

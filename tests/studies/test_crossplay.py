@@ -1,4 +1,4 @@
-"""Crossplay: who meets whom, what is counted, and how sure one can be of it."""
+"""Crossplay: which seeds are paired, what is measured, and the intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 import rookery
 from rookery.cli import app as cli
 from rookery.runs.run import Run
-from rookery.studies.crossplay_report import Crossplay, Pairing
+from rookery.studies.crossplay import Crossplay, Pairing
 
 SMALL = {
     "rounds": 1,
@@ -29,61 +29,66 @@ SMALL = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Two folders of two seeds each, and one run whose second agent is scripted."""
-    made = tmp_path_factory.mktemp("runs")
+    folder_of_runs = tmp_path_factory.mktemp("runs")
     for number, name in enumerate(["a/seed-0", "a/seed-1", "b/seed-0", "b/seed-1"]):
-        rookery.train("treasurehunt", run=made / name, seed=number, **SMALL)
+        rookery.train("treasurehunt", run=folder_of_runs / name, seed=number, **SMALL)
     agents = {"1": {"player": "forager"}}
-    rookery.train("treasurehunt", run=made / "mixed", agents=agents, **SMALL)
-    return made
+    rookery.train("treasurehunt", run=folder_of_runs / "mixed", agents=agents, **SMALL)
+    return folder_of_runs
 
 
-def test_every_seed_meets_every_seed(folder):
-    found = rookery.crossplay([folder / "a", folder / "b"], episodes=4)
+def test_every_seed_is_paired_with_every_seed(folder):
+    result = rookery.crossplay([folder / "a", folder / "b"], episodes=4)
 
-    assert found.means.shape == (2, 2)
-    assert len(found.meetings) == 16
-    assert {len(one.returns) for one in found.meetings} == {4}
-    assert found.unit == "seeds"
-    assert (found.low <= found.means).all()
-    assert (found.means <= found.high).all()
+    assert result.means.shape == (2, 2)
+    assert len(result.pairings) == 16
+    assert {len(pairing.returns) for pairing in result.pairings} == {4}
+    assert result.unit == "seeds"
+    assert (result.low <= result.means).all()
+    assert (result.means <= result.high).all()
 
 
-def test_a_guest_takes_every_seat_it_was_trained_for(folder):
-    found = rookery.crossplay([folder / "a" / "seed-0", folder / "mixed"], episodes=6)
+def test_a_focal_agent_takes_every_seat_it_was_trained_for(folder):
+    result = rookery.crossplay([folder / "a" / "seed-0", folder / "mixed"], episodes=6)
 
-    seats = [one.seats.tolist() for one in found.meetings]
+    seats = [pairing.seats.tolist() for pairing in result.pairings]
     assert seats[0] == [0, 0, 0, 1, 1, 1]
     assert seats[2] == [0] * 6  # its other agent is scripted
 
 
-def test_a_meeting_is_the_match_that_it_says(folder):
+def test_a_pairing_is_the_match_of_its_seats(folder):
     a, b = Run(folder / "a" / "seed-0"), Run(folder / "b" / "seed-1")
 
-    found = rookery.crossplay([a, b], episodes=4, seed=7)
+    result = rookery.crossplay([a, b], episodes=4, seed=7)
 
     game = {key: value for key, value in SMALL["game"].items() if key != "agents"}
     seats = {0: a.players()[0], 1: b.players()[1]}
     match = rookery.play(
         "treasurehunt", seats, episodes=2, worlds=4, seed=7, agents=2, **game
     )
-    np.testing.assert_array_equal(found.meetings[1].returns[:2], match.returns)
+    np.testing.assert_array_equal(result.pairings[1].returns[:2], match.returns)
 
 
-def test_scripted_players_can_be_met(folder):
-    found = rookery.crossplay([folder / "a", "forager", "random"], episodes=4)
+def test_a_scripted_player_can_be_a_population(folder):
+    result = rookery.crossplay([folder / "a", "forager", "random"], episodes=4)
 
-    assert found.populations[1:] == ["forager", "random"]
-    assert len(found.meetings) == 4 * 4
-    assert found.means[1, 1] > found.means[2, 2]
+    assert result.populations[1:] == ["forager", "random"]
+    assert len(result.pairings) == 4 * 4
+    assert result.means[1, 1] > result.means[2, 2]
 
 
-def test_a_scripted_player_takes_all_seats_of_whoever_it_meets(folder, tmp_path):
+def test_a_scripted_player_takes_all_seats_of_the_other_population(folder, tmp_path):
     three = {**SMALL, "game": {**SMALL["game"], "agents": 3}}
     rookery.train("treasurehunt", run=tmp_path / "three", **three)
 
-    found = rookery.crossplay([folder / "mixed", tmp_path / "three", "forager"], episodes=6)
+    result = rookery.crossplay(
+        [folder / "mixed", tmp_path / "three", "forager"], episodes=6
+    )
 
-    among = {(one.guest_camp, one.host_camp): one for one in found.meetings}
+    among = {
+        (pairing.focal_population, pairing.background_population): pairing
+        for pairing in result.pairings
+    }
     assert among[2, 1].seats.tolist() == [0, 0, 1, 1, 2, 2]
     game = {key: value for key, value in SMALL["game"].items() if key != "agents"}
     seats = {0: Run(tmp_path / "three").players()[0], 1: "forager", 2: "forager"}
@@ -91,31 +96,36 @@ def test_a_scripted_player_takes_all_seats_of_whoever_it_meets(folder, tmp_path)
     np.testing.assert_array_equal(among[1, 2].returns[:2], match.returns)
 
 
-def test_within_a_camp_guests_meet_other_seeds_and_their_own_apart():
-    """By hand: seeds that know each other get 10, strangers 1, 2, 3, …"""
+def test_within_a_population_a_seed_is_compared_with_other_seeds_only():
+    """By hand: agents trained together get 10, others 1 and 3."""
 
-    def meet(focal, background, got):
-        returns = np.full((3, 2), float(got))
+    def pairing(focal, background, value):
+        returns = np.full((3, 2), float(value))
         return Pairing(0, 0, focal, background, returns, np.zeros(3, int))
 
-    found = Crossplay(
+    result = Crossplay(
         ["a"],
         "game",
         3,
-        [meet("x", "x", 10), meet("x", "y", 1), meet("y", "x", 3), meet("y", "y", 10)],
+        [
+            pairing("x", "x", 10),
+            pairing("x", "y", 1),
+            pairing("y", "x", 3),
+            pairing("y", "y", 10),
+        ],
     )
 
-    assert found.means[0, 0] == 2.0
-    assert (found.low[0, 0], found.high[0, 0]) == (1.0, 3.0)
-    assert found.own_company(0) == (10.0, (10.0, 10.0))
-    assert "own company" in str(found)
+    assert result.means[0, 0] == 2.0
+    assert (result.low[0, 0], result.high[0, 0]) == (1.0, 3.0)
+    assert result.among_own(0) == (10.0, (10.0, 10.0))
+    assert "own company" in str(result)
 
 
-def test_how_much_and_how_evenly_is_in_the_table():
+def test_the_table_has_the_sum_and_the_inequality_of_returns():
     returns = np.array([[4.0, 0.0], [1.0, 3.0]])
-    one = Pairing(0, 0, "x", "x", returns, np.array([0, 1]))
+    only = Pairing(0, 0, "x", "x", returns, np.array([0, 1]))
 
-    line = Crossplay(["x"], "game", 2, [one]).table().iloc[0]
+    line = Crossplay(["x"], "game", 2, [only]).table().iloc[0]
 
     assert line["return"] == 3.5
     assert line["others"] == 0.5
@@ -124,37 +134,37 @@ def test_how_much_and_how_evenly_is_in_the_table():
     assert line["gini"] == pytest.approx((0.5 + 0.25) / 2)
 
 
-def test_of_single_seeds_the_table_says_what_its_intervals_are_worth(folder):
-    found = rookery.crossplay([folder / "a" / "seed-0", "random"], episodes=4)
+def test_with_single_seeds_the_table_explains_its_intervals(folder):
+    result = rookery.crossplay([folder / "a" / "seed-0", "random"], episodes=4)
 
-    assert found.unit == "episodes"
-    assert "one seed says nothing of others" in str(found)
-
-
-def test_beside_seeds_a_table_says_where_one_meets_one(folder):
-    found = rookery.crossplay([folder / "a", folder / "mixed"], episodes=4)
-
-    assert found.unit == "seeds or episodes"
-    assert "; where one meets one, mean [95 % interval over episodes" in str(found)
+    assert result.unit == "episodes"
+    assert "one seed says nothing about others" in str(result)
 
 
-def test_a_folder_beside_the_seeds_is_none_of_them(folder, tmp_path):
+def test_with_some_single_seeds_the_table_says_where_intervals_are_over_episodes(folder):
+    result = rookery.crossplay([folder / "a", folder / "mixed"], episodes=4)
+
+    assert result.unit == "seeds or episodes"
+    assert "; where one meets one, mean [95 % interval over episodes" in str(result)
+
+
+def test_another_folder_beside_the_seeds_is_not_one_of_them(folder, tmp_path):
     shutil.copytree(folder / "a", tmp_path / "a")
     shutil.copytree(tmp_path / "a" / "seed-0", tmp_path / "a" / "seed-0-backup")
 
-    assert [one.path.name for one in Run.seeds(tmp_path / "a")] == ["seed-0", "seed-1"]
+    assert [run.path.name for run in Run.seeds(tmp_path / "a")] == ["seed-0", "seed-1"]
 
 
-def test_the_matrix_can_be_a_picture(folder, tmp_path):
-    found = rookery.crossplay([folder / "a", "random"], episodes=4)
+def test_the_matrix_can_be_written_as_an_image(folder, tmp_path):
+    result = rookery.crossplay([folder / "a", "random"], episodes=4)
 
-    found.heat_map(tmp_path / "x.png")
+    result.heat_map(tmp_path / "x.png")
 
     with Image.open(tmp_path / "x.png") as picture:
         assert picture.size[0] > 300
 
 
-def test_runs_of_two_games_do_not_meet(folder, tmp_path):
+def test_runs_of_two_games_are_refused(folder, tmp_path):
     other = rookery.train("iterated_chicken", run=tmp_path / "run", rounds=1, workers=0)
 
     with pytest.raises(rookery.ConfigError, match="crossplay needs one game"):
@@ -162,17 +172,17 @@ def test_runs_of_two_games_do_not_meet(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("camps", "words"),
+    ("populations", "message"),
     [
-        ([], "there is no run among nothing: name at least one"),
-        (["random"], "there is no run among 'random': name at least one"),
+        ([], "there is no run in nothing: name at least one"),
+        (["random"], "there is no run in 'random': name at least one"),
         (["mixed", "forrager"], "neither a run nor a player of 'treasurehunt'.*forager"),
     ],
 )
-def test_mistakes_are_named(folder, monkeypatch, populations, words):
+def test_unusable_populations_are_refused(folder, monkeypatch, populations, message):
     monkeypatch.chdir(folder)
 
-    with pytest.raises(rookery.ConfigError, match=words):
+    with pytest.raises(rookery.ConfigError, match=message):
         rookery.crossplay(populations)
 
 
@@ -182,14 +192,14 @@ def test_the_command_prints_the_matrix(folder, capsys, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         cli.main(["crossplay", "a", "random", "evaluate.episodes=4", "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert ended.value.code == 0
-    assert told["camps"] == ["a", "random"]
-    assert np.shape(told["mean"]) == (2, 2)
-    assert len(told["meetings"]) == 9
+    assert printed["camps"] == ["a", "random"]
+    assert np.shape(printed["mean"]) == (2, 2)
+    assert len(printed["meetings"]) == 9
 
 
-def test_the_command_names_what_cannot_be_chosen(folder, capsys, monkeypatch):
+def test_the_command_refuses_other_settings(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
 
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""The proof of independence: what it proves, and that it finds what is not so."""
+"""The proof of independence, and that it finds agents that are not independent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Net(nn.Module):
         CHANGE
         return self.head(self.layers(seen))[:, :4]
 """
-OWN = NET.replace("HEAD", "nn.Linear(16, 4)").replace("CHANGE", "pass")
+CUSTOM = NET.replace("HEAD", "nn.Linear(16, 4)").replace("CHANGE", "pass")
 RUNNING_MEAN = (
     NET.replace("HEAD", "nn.Linear(16, 4)")
     .replace("CHANGE", "MEAN.mul_(0.9).add_(0.1 * seen.mean()); seen = seen - MEAN")
@@ -59,21 +59,21 @@ COUNTER = (
 
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
-    """Train a small run: trained(**settings), with code of one's own as `own`."""
+    """Train a small run: trained(code, **settings), with code of a custom network."""
     monkeypatch.chdir(tmp_path)
 
-    def train(own: str | None = None, **chosen) -> Run:
-        if own is not None:
-            Path("mine.py").write_text(own)
-            chosen["algorithm"] = "./mine.py:Net"
-        return rookery.train("treasurehunt", run="run", **(SMALL | chosen))
+    def train(code: str | None = None, **settings) -> Run:
+        if code is not None:
+            Path("mine.py").write_text(code)
+            settings["algorithm"] = "./mine.py:Net"
+        return rookery.train("treasurehunt", run="run", **(SMALL | settings))
 
     return train
 
 
 @pytest.mark.shows("A2")
 @pytest.mark.parametrize(
-    "chosen",
+    "settings",
     [
         {},
         {"replay": {"kind": "prioritised", "capacity": 500, "warmup": 16}},
@@ -82,27 +82,34 @@ def trained(tmp_path, monkeypatch):
     ],
     ids=["alike", "prioritised", "unlike", "noisy"],
 )
-def test_altering_one_agent_changes_not_one_bit_of_the_others(trained, chosen):
-    found = rookery.independence(trained(**chosen))
+def test_altering_one_agent_changes_not_one_bit_of_the_others(trained, settings):
+    report = rookery.independence(trained(**settings))
 
-    assert found.is_independent, str(found)
-    assert not found.notes
-    tried = {(one.agent, one.altered, one.how) for one in found.comparisons}
+    assert report.is_independent, str(report)
+    assert not report.notes
+    tried = {
+        (comparison.agent, comparison.altered, comparison.how)
+        for comparison in report.comparisons
+    }
     for how in ("experience", "failure", "seed", "settings", "network", "algorithm"):
         assert {("0", "1", how), ("1", "0", how)} <= tried
 
 
 @pytest.mark.shows("A2")
-def test_networks_of_ones_own_are_independent_in_one_module(trained):
-    found = rookery.independence(trained(OWN))
+def test_custom_networks_in_one_module_are_independent(trained):
+    report = rookery.independence(trained(CUSTOM))
 
-    assert found.is_independent, str(found)
-    assert {one.how for one in found.comparisons} >= {"experience", "seed", "absence"}
+    assert report.is_independent, str(report)
+    assert {comparison.how for comparison in report.comparisons} >= {
+        "experience",
+        "seed",
+        "absence",
+    }
 
 
 @pytest.mark.shows("A2")
 @pytest.mark.parametrize(
-    ("own", "name"),
+    ("code", "name"),
     [
         (RUNNING_MEAN, "MEAN in ./mine.py"),
         (ONE_HEAD, "LAST in ./mine.py"),
@@ -110,15 +117,15 @@ def test_networks_of_ones_own_are_independent_in_one_module(trained):
     ],
     ids=["a mean over all", "a layer of all", "a counter of the class"],
 )
-def test_what_own_code_shares_is_found_and_named(trained, own, name):
-    found = rookery.independence(trained(own))
+def test_state_that_custom_code_shares_is_found_and_named(trained, code, name):
+    report = rookery.independence(trained(code))
 
-    assert not found.is_independent
-    assert any(line.startswith(name) for line in found.shared)
-    assert f"shared: {name}" in str(found)
+    assert not report.is_independent
+    assert any(line.startswith(name) for line in report.shared)
+    assert f"shared: {name}" in str(report)
 
 
-def test_a_gradient_clipped_by_everybodys_norm_is_found(trained, monkeypatch):
+def test_a_gradient_clipped_by_the_norm_of_all_agents_is_found(trained, monkeypatch):
     run, clip = trained(gradient={"clip": 0.01}), group.clip_factors
     monkeypatch.setattr(
         group,
@@ -132,12 +139,14 @@ def test_a_gradient_clipped_by_everybodys_norm_is_found(trained, monkeypatch):
         "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
     )
 
-    found = rookery.independence(Run(run.path))
+    report = rookery.independence(Run(run.path))
 
-    assert {"experience", "settings"} <= {one.how for one in found.differences}
+    assert {"experience", "settings"} <= {
+        comparison.how for comparison in report.differences
+    }
 
 
-def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch):
+def test_random_numbers_keyed_by_index_and_not_by_agent_are_found(trained, monkeypatch):
     run = trained()
     monkeypatch.setattr(
         values.ValueBasedLearner,
@@ -155,38 +164,40 @@ def test_numbers_drawn_by_place_and_not_by_agent_are_found(trained, monkeypatch)
         "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
     )
 
-    found = rookery.independence(Run(run.path))
+    report = rookery.independence(Run(run.path))
 
-    assert {one.altered for one in found.differences if one.how == "seed"} == {"0"}
+    assert {
+        comparison.altered for comparison in report.differences if comparison.how == "seed"
+    } == {"0"}
 
 
 def _after(call, then):
-    def both(self, *words, **more):
-        call(self, *words, **more)
+    def call_twice(self, *arguments, **options):
+        call(self, *arguments, **options)
         then(self)
 
-    return both
+    return call_twice
 
 
-def test_a_common_origin_is_named_and_is_no_sharing(trained):
+def test_a_common_origin_is_named_and_does_not_count_as_shared(trained):
     run = trained()
     run = rookery.train(
         "treasurehunt", run="next", **SMALL, agents={"[01]": {"from": "run:1"}}
     )
 
-    found = rookery.independence(run)
+    report = rookery.independence(run)
 
-    assert found.is_independent
-    assert "agents 0, 1 began from run:1: each from a copy of its own" in found.common
+    assert report.is_independent
+    assert "agents 0, 1 started from run:1, each from a separate copy" in report.common
 
 
-def test_an_agent_among_scripted_players_is_independent_of_nobody(trained):
+def test_an_agent_among_scripted_players_is_trivially_independent(trained):
     run = trained(agents={"1": {"player": "random"}})
 
-    found = rookery.independence(run)
+    report = rookery.independence(run)
 
-    assert found.is_independent
-    assert found.verdict == "independent: there is no other agent that learns."
+    assert report.is_independent
+    assert report.conclusion == "independent: no other agent learns."
 
 
 def test_the_command_prints_a_table_and_ends_with_0(trained, capsys):
@@ -195,10 +206,10 @@ def test_the_command_prints_a_table_and_ends_with_0(trained, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["independence", "run"])
 
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert ended.value.code == 0
-    assert "not one bit changed" in told
-    assert "independent: 16 comparisons" in told
+    assert "not one bit changed" in printed
+    assert "independent: 16 comparisons" in printed
 
 
 def test_the_command_ends_with_1_where_something_is_shared(trained, capsys):
@@ -207,17 +218,19 @@ def test_the_command_ends_with_1_where_something_is_shared(trained, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["independence", "run", "--algorithm", "./mine.py:Net", "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert ended.value.code == 1
-    assert told["independent"] is False
-    assert told["shared"][0].startswith("MEAN in ./mine.py")
+    assert printed["independent"] is False
+    assert printed["shared"][0].startswith("MEAN in ./mine.py")
 
 
 def test_code_that_only_the_folder_names_is_not_run(trained, capsys):
-    trained(OWN)
+    trained(CUSTOM)
 
     with pytest.raises(SystemExit) as ended:
         cli.main(["independence", "run"])
 
     assert ended.value.code == 2
-    assert "name it again: --algorithm ./mine.py:Net" in capsys.readouterr().err
+    assert (
+        "If you trust this code, add: --algorithm ./mine.py:Net" in capsys.readouterr().err
+    )

@@ -1,4 +1,4 @@
-"""Schelling diagrams: what is measured, said and drawn, and the dilemmas of our games."""
+"""Schelling diagrams: how they are measured, printed and drawn, and those of our games."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prisoners() -> rookery.Schelling:
     )
 
 
-def test_entries_are_counted_by_the_others_who_cooperate(prisoners):
+def test_entries_are_by_the_number_of_others_that_cooperate(prisoners):
     entry = rookery.play("iterated_prisoners_dilemma", ["cooperator", "defector"], turns=10)
     fooled, traitor = entry.returns[0]
 
@@ -53,16 +53,23 @@ def test_the_prisoners_dilemma_is_one_of_greed_and_fear(prisoners):
         ([0, 1], [1, 4], False),
         ([3, 3], [1, 4], False),
     ],
-    ids=["prisoners", "chicken", "stag hunt", "harmony", "nobody gains", "lonely is fine"],
+    ids=[
+        "prisoners",
+        "chicken",
+        "stag hunt",
+        "harmony",
+        "no gain together",
+        "a lone cooperator does well",
+    ],
 )
 def test_a_dilemma_needs_a_common_good_and_a_temptation(
     prisoners, cooperating, defecting, dilemma
 ):
-    found = replace(
+    result = replace(
         prisoners, cooperating=np.array(cooperating), defecting=np.array(defecting)
     )
 
-    assert found.is_dilemma is dilemma
+    assert result.is_dilemma is dilemma
 
 
 def test_diagram_prints_as_a_table(prisoners):
@@ -86,60 +93,60 @@ def test_drawing_without_matplotlib_says_what_to_install(prisoners, tmp_path, mo
 
 
 def test_the_same_seed_gives_the_same_diagram():
-    one, other = (
+    first, second = (
         rookery.schelling("harvest", "sharer", "eater", episodes=4, turns=20, seed=3)
         for _ in range(2)
     )
 
-    assert np.array_equal(one.cooperating, other.cooperating)
-    assert np.array_equal(one.defecting, other.defecting)
+    assert np.array_equal(first.cooperating, second.cooperating)
+    assert np.array_equal(first.defecting, second.defecting)
 
 
 @pytest.mark.shows("H3")
 def test_cleanup_is_a_dilemma_of_greed():
-    found = diagram("cleanup", "cleaner", "eater")
+    result = diagram("cleanup", "cleaner", "eater")
 
-    assert found.is_dilemma
-    assert (found.gain[1:] > 5).all()  # whenever somebody else cleans, it pays not to
-    assert found.cooperating[-1] > 4 * found.defecting[0]
+    assert result.is_dilemma
+    assert (result.gain[1:] > 5).all()  # if another agent cleans, it pays not to
+    assert result.cooperating[-1] > 4 * result.defecting[0]
 
 
-def test_in_cleanup_everybody_is_better_off_with_every_cleaner_more():
-    found = diagram("cleanup", "cleaner", "eater")
+def test_in_cleanup_all_agents_gain_from_every_additional_cleaner():
+    result = diagram("cleanup", "cleaner", "eater")
 
-    assert (np.diff(found.cooperating) > 0).all()
-    assert (np.diff(found.defecting) > 0).all()
+    assert (np.diff(result.cooperating) > 0).all()
+    assert (np.diff(result.defecting) > 0).all()
 
 
 @pytest.mark.shows("H3")
 def test_harvest_is_a_dilemma_of_greed_and_fear():
-    found = diagram("harvest", "sharer", "eater")
+    result = diagram("harvest", "sharer", "eater")
 
-    assert found.is_dilemma
-    assert (found.gain > 2).all()  # whatever others do, it pays to pick everything
-    assert found.cooperating[-1] > found.defecting[0] + 5
+    assert result.is_dilemma
+    assert (result.gain > 2).all()  # whatever others do, it pays to pick all apples
+    assert result.cooperating[-1] > result.defecting[0] + 5
 
 
 @pytest.mark.shows("H3")
 @pytest.mark.parametrize("agents", [2, 4])
-def test_staghunt_is_a_dilemma_of_fear_alone(agents):
-    found = rookery.schelling(
+def test_staghunt_is_a_dilemma_of_fear_only(agents):
+    result = rookery.schelling(
         "staghunt", "stag_hunter", "hare_hunter", agents=agents, **QUICK
     )
 
-    assert found.is_dilemma
-    assert found.fear
-    assert (found.gain[1:] < 0).all()  # with one partner it pays to hunt the stag
+    assert result.is_dilemma
+    assert result.fear
+    assert (result.gain[1:] < 0).all()  # with one partner it pays to hunt the stag
 
 
-def test_the_more_risk_the_less_is_a_lone_stag_hunter_paid():
-    found = [
+def test_a_lone_stag_hunter_gets_less_the_higher_the_risk():
+    diagrams = [
         rookery.schelling(
             "staghunt", "stag_hunter", "hare_hunter", episodes=8, turns=50, risk=risk
         )
         for risk in (0.0, 0.5, 2.0)
     ]
 
-    lone = [one.cooperating[0] for one in found]
+    lone = [result.cooperating[0] for result in diagrams]
     assert lone == sorted(lone, reverse=True)
     assert lone[0] >= 0 > lone[1]

@@ -1,7 +1,7 @@
-"""What users' own code keeps outside of its instances, where agents could share it.
+"""Global state in users' code, which agents could share.
 
-A module is loaded once per process, so whatever lies at its top, or in a class, is one
-thing for all agents that are trained there.
+A module is loaded once per process, so its top-level variables and class attributes are the
+same for all agents that are trained in the process.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rookery.algorithms.custom.loading import is_custom
 from rookery.plugins import is_file, load_module
 
 DEPTH = 4
-"""How far lists and tables are looked into."""
+"""How deeply nested lists and dictionaries are compared."""
 
 
 @contextmanager
 def fresh_code(names: Sequence[str]) -> Iterator[None]:
-    """Let files of users' own be loaded anew within, as in a new process."""
+    """Load users' files again inside this context, as in a new process."""
     modules = {module.__name__: module for module in _modules(names).values()}
     for name in modules:
         sys.modules.pop(name, None)
@@ -35,17 +35,17 @@ def fresh_code(names: Sequence[str]) -> Iterator[None]:
         sys.modules.update(modules)
 
 
-def kept_outside(names: Sequence[str]) -> dict[str, str]:
-    """Return a digest of everything that modules and their classes hold, by name."""
-    found = {}
+def global_state(names: Sequence[str]) -> dict[str, str]:
+    """Return a digest of every variable of users' modules and classes, by name."""
+    digests = {}
     for source, module in _modules(names).items():
         for name, value in _variables(module):
-            found[f"{name} in {source}"] = _digest(value)
-    return {name: value for name, value in found.items() if value}
+            digests[f"{name} in {source}"] = _digest(value)
+    return {name: digest for name, digest in digests.items() if digest}
 
 
 def _modules(names: Sequence[str]) -> dict[str, ModuleType]:
-    """Return the files that algorithms of users' own come from, as they are loaded."""
+    """Return the loaded modules of users' algorithms, by file."""
     sources = {name.rpartition(":")[0] for name in names if is_custom(name)}
     return {source: load_module(source) for source in sorted(sources) if is_file(source)}
 
@@ -61,7 +61,7 @@ def _variables(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _digest(value: Any) -> str:
-    """Return a digest of data; nothing for what is none."""
+    """Return a digest of data; '' for functions and other things that hold no data."""
     parts = list(_bytes(value, DEPTH))
     return hashlib.sha256(b"".join(parts)).hexdigest() if parts else ""
 

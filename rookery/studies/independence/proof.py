@@ -1,12 +1,12 @@
-"""The proof of independence, for a run's own configuration.
+"""A proof that the agents of a run are independent, for the run's own configuration.
 
-A few short rounds are played. Then everybody is trained again from exactly the rows it
-lived through, while one agent is altered: its experience, its random numbers, its
-settings, its network, its algorithm, whether it is there at all. Of everybody else not one
-bit of any state may change, and nothing of what they do.
+A few short rounds are played. Then all agents are trained again from exactly the rows they
+experienced, while one agent is altered: its experience, random numbers, settings, network
+or algorithm, or whether it takes part at all. Not one bit of any other agent's states may
+change, and none of its actions.
 
-Agents of one game do affect each other through the game. That is experience, and each has
-its own.
+Agents in one game do affect each other through the game. That is part of their experience,
+and each has its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rookery.errors import RookeryError
 from rookery.runs.run import Run
 from rookery.specs import Array
 from rookery.streams import guarded
-from rookery.studies.independence.globals import fresh_code, kept_outside
-from rookery.studies.independence.replay import Rounds, VersionedState, relearn
-from rookery.studies.independence.report import AGAIN, Comparison, Independence
-from rookery.studies.independence.variations import ALTERATIONS, Alteration, Life
+from rookery.studies.independence.globals import fresh_code, global_state
+from rookery.studies.independence.replay import Rounds, StateHistory, retrain
+from rookery.studies.independence.report import CONTROL, Comparison, Independence
+from rookery.studies.independence.variations import VARIATIONS, Experience, Variation
 from rookery.training.training import Training
 
 ROUNDS = 3
@@ -34,135 +34,139 @@ UPDATES = 2
 ROWS = 2048
 """Rows of an agent in a round, at most, unless a batch needs more."""
 
+Progress = Callable[[int, int], None]
+
 
 @guarded()
 @standard_state()
 def independence(
-    run: str | Path | Run, progress: Callable[[int, int], None] = lambda done, of: None
+    run: str | Path | Run, progress: Progress = lambda done, of: None
 ) -> Independence:
     """Prove, for a run's own configuration, that its agents share nothing.
 
     Args:
         run: the run, or its folder.
-        progress: called with how many trainings were compared, of how many.
+        progress: called with the number of trainings compared, and of all trainings.
     """
     opened = run if isinstance(run, Run) else Run(run)
-    return _Proof(opened, progress).found
+    agents = [agent for agent in opened.agents if agent.learns]
+    ids = [agent.id for agent in agents]
+    report = Independence(str(opened.path), ids, common=_common(opened, agents))
+    if ids:
+        progress(0, 1 + len(ids) * len(VARIATIONS))
+        config = shortened(opened.config, opened.agents)
+        code = [agent.settings.algorithm for agent in agents]
+        with fresh_code(code):
+            training = Training.build(opened.entry, config)
+            try:
+                _Proof(training, code, report).run(progress)
+            finally:
+                training.close()
+    return report
 
 
 class _Proof:
-    """Plays once, then trains everybody again and again."""
+    """Plays once, then trains all agents again for every variation."""
 
-    def __init__(self, run: Run, progress: Callable[[int, int], None]) -> None:
-        agents = [agent for agent in run.agents if agent.learns]
-        ids = [agent.id for agent in agents]
-        self.found = Independence(str(run.path), ids, common=_common(run, agents))
-        if not ids:
-            return
-        self._code = [agent.settings.algorithm for agent in agents]
-        self._config = shortened(run.config, run.agents)
-        progress(0, 1 + len(ids) * len(ALTERATIONS))
-        with fresh_code(self._code):
-            training = Training.build(run.entry, self._config)
-            try:
-                self._compare(training, progress)
-            finally:
-                training.close()
-
-    def _compare(self, training: Training, progress: Callable[[int, int], None]) -> None:
-        config, ids = self._config, self.found.agents
-        for _ in training.rounds():
-            pass
+    def __init__(
+        self, training: Training, code: Sequence[str], report: Independence
+    ) -> None:
+        config = training.config
+        self._training, self._code, self._report = training, code, report
         self._rounds = Rounds(
             config.seed, config.rounds, config.turns_per_round, config.worlds
         )
-        self._together = [
+        self._exact_groups = [
             {training.agents[i].id for i in group} for group in training.process_spec.groups
         ]
-        self._training, changed = training, set[str]()
-        before = self._relearn(changed=changed)
-        self._compare_with_run(before)
-        trials = [(i, alteration) for i in ids for alteration in ALTERATIONS]
-        for done, (altered, alteration) in enumerate(trials, start=1):
-            progress(done, 1 + len(trials))
-            self._try(altered, alteration, before)
-        progress(1 + len(trials), 1 + len(trials))
-        self._name_shared(changed)
 
-    def _relearn(
+    def run(self, progress: Progress) -> None:
+        """Play, train again, and compare."""
+        for _ in self._training.rounds():
+            pass
+        changed_globals = set[str]()
+        before = self._retrain(changed_globals=changed_globals)
+        self._compare_with_run(before)
+        trials = [(i, variation) for i in self._report.agents for variation in VARIATIONS]
+        for done, (altered, variation) in enumerate(trials, start=1):
+            progress(done, 1 + len(trials))
+            self._try(altered, variation, before)
+        progress(1 + len(trials), 1 + len(trials))
+        if not self._report.is_independent:
+            self._report.shared += _shared(changed_globals)
+
+    def _retrain(
         self,
         altered: str = "",
-        alteration: Alteration | None = None,
-        changed: set[str] | None = None,
-    ) -> VersionedState:
-        """Train everybody from their rows, one of them altered."""
+        variation: Variation | None = None,
+        changed_globals: set[str] | None = None,
+    ) -> StateHistory:
+        """Train all agents from their rows, with one of them altered."""
+        training = self._training
         with fresh_code(self._code):
-            outside = kept_outside(self._code)
-            lives = []
-            for agent in build_agents(self._config, self._training.process_spec.agents):
+            globals_before = global_state(self._code)
+            experiences = []
+            for agent in build_agents(training.config, training.process_spec.agents):
                 if agent.learns:
-                    life = Life(agent, self._training.arena.rows(agent.id))
-                    made: Life | None = life
-                    if alteration is not None and agent.id == altered:
-                        made = alteration.make(life, self._rounds.last)
-                    lives += [made] if made is not None else []
-            states = relearn(lives, self._together, self._rounds)
-            if changed is not None:
-                now = kept_outside(self._code)
-                changed |= {name for name in now if outside.get(name) != now[name]}
-        return states
+                    experience = Experience(agent, training.arena.rows(agent.id))
+                    varied: Experience | None = experience
+                    if variation is not None and agent.id == altered:
+                        varied = variation.apply(experience, self._rounds.turns)
+                    experiences += [varied] if varied is not None else []
+            history = retrain(experiences, self._exact_groups, self._rounds)
+            if changed_globals is not None:
+                now = global_state(self._code)
+                changed_globals |= {n for n in now if globals_before.get(n) != now[n]}
+        return history
 
-    def _compare_with_run(self, states: VersionedState) -> None:
-        """See that learning from the rows alone is what the run did."""
+    def _compare_with_run(self, history: StateHistory) -> None:
+        """Check that training from the rows alone gives the result of the run."""
         training, last = self._training, self._rounds.rounds
         for agent in training.agents:
             if agent.learns:
-                real = training.named_state(agent, last)
-                again = {name: states[agent.id][-1][name] for name in real}
-                differs = difference([real], [again], last)
-                one = Comparison(agent.id, agent.id, AGAIN, differs)
-                self.found.comparisons.append(one)
+                original = training.named_state(agent, last)
+                retrained = {name: history[agent.id][-1][name] for name in original}
+                differs = difference([original], [retrained], last)
+                control = Comparison(agent.id, agent.id, CONTROL, differs)
+                self._report.comparisons.append(control)
                 first = training.named(agent, training.initial_state(agent))
-                if difference([first], [again], 1) is None:
-                    self.found.notes.append(
+                if difference([first], [retrained], 1) is None:
+                    self._report.notes.append(
                         f"agent {agent.id} made no update in {last} short rounds: too "
-                        "little of what it lives through can be learned from."
+                        "little of its experience can be learned from."
                     )
 
-    def _try(self, altered: str, alteration: Alteration, before: VersionedState) -> None:
+    def _try(self, altered: str, variation: Variation, before: StateHistory) -> None:
         """Alter one agent, and compare all others."""
+        label = f"agent {altered} altered ({variation.name}: {variation.description})"
         try:
-            after = self._relearn(altered, alteration)
+            after = self._retrain(altered, variation)
         except RookeryError as error:
-            self._note(altered, alteration, str(error))
+            self._report.notes.append(f"{label}: {error}")
             return
         if altered in after and difference(before[altered], after[altered]) is None:
-            self._note(altered, alteration, "it makes no difference to the agent itself")
+            self._report.notes.append(
+                f"{label}: it makes no difference to the agent itself"
+            )
             return
-        for agent in self.found.agents:
+        for agent in self._report.agents:
             if agent != altered:
                 differs = difference(before[agent], after[agent])
-                one = Comparison(agent, altered, alteration.name, differs)
-                self.found.comparisons.append(one)
+                comparison = Comparison(agent, altered, variation.name, differs)
+                self._report.comparisons.append(comparison)
 
-    def _note(self, altered: str, alteration: Alteration, why: str) -> None:
-        self.found.notes.append(
-            f"agent {altered} altered ({alteration.name}: {alteration.what}): {why}"
-        )
 
-    def _name_shared(self, changed: set[str]) -> None:
-        """Name what lies outside of all agents, if one of them was changed."""
-        if self.found.is_independent:
-            return
-        self.found.shared += [
-            f"{name}: it changes while agents learn or act, and all agents have the one"
-            for name in sorted(changed)
+def _shared(changed_globals: set[str]) -> list[str]:
+    """Return what agents that are not independent probably share."""
+    if not changed_globals:
+        return [
+            "something that could not be found: no top-level variable of the agents' own "
+            "code changes; look for caches, files and mutable defaults"
         ]
-        if not changed:
-            self.found.shared.append(
-                "something that could not be found: no top-level variable of the agents' "
-                "own code changes; look for caches, files and defaults that are changed"
-            )
+    return [
+        f"{name}: it changes while agents learn or act, and all agents use the same one"
+        for name in sorted(changed_globals)
+    ]
 
 
 def difference(
@@ -170,7 +174,7 @@ def difference(
     after: Sequence[Mapping[str, Array]],
     first: int = 1,
 ) -> str | None:
-    """Return where two histories of states part first; None if in not one bit."""
+    """Return the first difference between two histories of states, if there is one."""
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=first):
         for name in sorted(old.keys() | new.keys()):
             if name not in old or name not in new or old[name].shape != new[name].shape:
@@ -182,14 +186,13 @@ def difference(
 
 
 def shortened(config: Config, agents: Sequence[Agent]) -> Config:
-    """Return a configuration with few short rounds, in which everybody learns at once."""
+    """Return a configuration with a few short rounds, in which agents learn at once."""
     longest = max(
         -(-2 * agent.settings.batch_size // config.worlds) + agent.settings.n_step
         for agent in agents
     )
     turns = max(longest, min(config.turns_per_round, max(1, ROWS // config.worlds)))
     rows = ROUNDS * turns * config.worlds
-    shortened = {m.id: _shortened(config.agent(m.id), rows) for m in agents}
     changes = {
         "rounds": ROUNDS,
         "turns_per_round": turns,
@@ -199,12 +202,14 @@ def shortened(config: Config, agents: Sequence[Agent]) -> Config:
         "evaluate": config.evaluate.model_copy(update={"every_rounds": 0}),
         "record": config.record.model_copy(update={"every_rounds": 0}),
         "probe": config.probe.model_copy(update={"code": None}),
-        "agents": shortened,
+        "agents": {
+            agent.id: _shortened_agent(config.agent(agent.id), rows) for agent in agents
+        },
     }
     return config.model_copy(update=changes)
 
 
-def _shortened(agent: AgentConfig, rows: int) -> AgentConfig:
+def _shortened_agent(agent: AgentConfig, rows: int) -> AgentConfig:
     changes = {
         "updates_per_round": min(agent.updates_per_round, UPDATES),
         "replay": agent.replay.model_copy(update={"warmup": 1, "capacity": rows}),
@@ -215,17 +220,17 @@ def _shortened(agent: AgentConfig, rows: int) -> AgentConfig:
 
 def _common(run: Run, agents: Sequence[Agent]) -> list[str]:
     """Return what agents have in common by the user's own choice."""
-    found = [
-        f"the game, {run.entry.name}: what one does is part of what others live through"
+    lines = [
+        f"the game, {run.entry.name}: the actions of one are part of the others' experience"
     ]
     origins: dict[str, list[str]] = defaultdict(list)
     for agent in agents:
         origin = run.config.agent(agent.id).start_from
         if origin is not None:
             origins[origin].append(agent.id)
-    for origin, ids in origins.items():
-        if len(ids) > 1:
-            found.append(
-                f"agents {', '.join(ids)} began from {origin}: each from a copy of its own"
-            )
-    return found
+    lines += [
+        f"agents {', '.join(ids)} started from {origin}, each from a separate copy"
+        for origin, ids in origins.items()
+        if len(ids) > 1
+    ]
+    return lines

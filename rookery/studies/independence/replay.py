@@ -1,12 +1,13 @@
-"""Learning again from rows that were played before, without a game.
+"""Train agents again from rows that were played before, without a game.
 
-Everybody is trained and acts as in a run: the same rules, the same groups, in the same
-order. So what comes out is what a run would have learned from these rows.
+Agents are trained and act exactly as in a run: with the same learners, in the same groups,
+in the same order. So the result is what a run would have learned from these rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,42 +19,46 @@ from rookery.learner.exactness import split_groups
 from rookery.learner.learner import reader_of
 from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
-from rookery.studies.independence.variations import Life
+from rookery.studies.independence.variations import Experience
 
 ACTING = "acting."
-TURNS = 2
-"""Turns that everybody acts in at the end: the second shows what the first left behind."""
+ACTING_TURNS = 2
+"""Turns that agents act in at the end: the second depends on state left by the first."""
 
-VersionedState = dict[str, list[dict[str, Array]]]
-"""Agent id to its states, by name and without padding, round by round."""
+StateHistory = dict[str, list[dict[str, Array]]]
+"""The states of every agent by id, round by round, by name and without padding."""
 
 
+@dataclass(frozen=True)
 class Rounds:
-    """So many rounds of so many turns, under a seed."""
+    """The rounds that were played."""
 
-    def __init__(self, seed: int, rounds: int, turns: int, worlds: int) -> None:
-        self.seed, self.rounds, self.turns, self.worlds = seed, rounds, turns, worlds
+    seed: int
+    rounds: int
+    turns_per_round: int
+    worlds: int
 
     @property
-    def last(self) -> int:
-        """All turns that were played."""
-        return self.rounds * self.turns
+    def turns(self) -> int:
+        """The number of turns in all rounds."""
+        return self.rounds * self.turns_per_round
 
 
-class _Class:
-    """A group that learns together."""
+class _Group:
+    """Agents that learn in one computation."""
 
-    def __init__(self, lives: Sequence[Life], rounds: Rounds) -> None:
-        self.lives, self._turns = lives, rounds.turns
-        self.agents = [life.agent for life in lives]
+    def __init__(self, experiences: Sequence[Experience], rounds: Rounds) -> None:
+        self.agents = [experience.agent for experience in experiences]
+        self._turns = rounds.turns_per_round
         self._learner: Learner = self.agents[0].learner(self.agents, rounds.seed)
         self._readers: list[ReplayReader] = [
-            reader_of(life.agent, life.rows, rounds.turns) for life in lives
+            reader_of(experience.agent, experience.rows, self._turns)
+            for experience in experiences
         ]
         self._learner.load([self._learner.initial(agent) for agent in self.agents])
 
     def learn(self, number: int) -> Iterator[tuple[str, dict[str, Array]]]:
-        """Learn a round; give every agent's state."""
+        """Learn from a round; yield the id and the new state of every agent."""
         for reader in self._readers:
             reader.advance(number * self._turns)
         self._learner.learn(self._readers, number, (number - 1) * self._turns)
@@ -62,73 +67,74 @@ class _Class:
             yield agent.id, self._learner.named(copied)
 
     def weights(self) -> dict[int, Array]:
-        """Return what everybody acts with, by number."""
+        """Return the weights that agents act with, by agent number."""
         numbers = [agent.number for agent in self.agents]
         states = self._learner.save()
         return {i: np.array(s["weights"]) for i, s in zip(numbers, states, strict=True)}
 
 
 @standard_state()
-def relearn(
-    lives: Sequence[Life], together: Sequence[set[str]], rounds: Rounds
-) -> VersionedState:
-    """Train everybody from their rows, then let them act; return all states.
+def retrain(
+    experiences: Sequence[Experience], exact_groups: Sequence[set[str]], rounds: Rounds
+) -> StateHistory:
+    """Train agents from their rows, then have them act; return all states.
 
     Args:
-        lives: who learns, and from what.
-        together: ids that are known to be one computation with the bits they get alone.
-        rounds: how many, and how long.
+        experiences: the agents that learn, and their rows.
+        exact_groups: ids of agents that are known to get the same bits when stacked.
+        rounds: the rounds that the rows are from.
     """
-    by_id = {life.agent.id: life for life in lives}
-    groups = _groups([life.agent for life in lives], together, rounds)
-    classes = [_Class([by_id[m.id] for m in group], rounds) for group in groups]
-    found: VersionedState = {life.agent.id: [] for life in lives}
+    by_id = {experience.agent.id: experience for experience in experiences}
+    agents = [experience.agent for experience in experiences]
+    stacked = _stacked(agents, exact_groups, rounds)
+    groups = [_Group([by_id[agent.id] for agent in group], rounds) for group in stacked]
+    history: StateHistory = {agent.id: [] for agent in agents}
     for number in range(1, rounds.rounds + 1):
-        for one in classes:
-            for agent, state in one.learn(number):
-                found[agent].append(state)
-    weights = {i: w for one in classes for i, w in one.weights().items()}
-    for agent, acted in _act(lives, groups, weights, rounds).items():
-        found[agent][-1] |= acted
-    return found
+        for group in groups:
+            for agent_id, state in group.learn(number):
+                history[agent_id].append(state)
+    weights = {i: w for group in groups for i, w in group.weights().items()}
+    for agent_id, outputs in _act(experiences, stacked, weights, rounds).items():
+        history[agent_id][-1] |= outputs
+    return history
 
 
-def _groups(
-    agents: Sequence[Agent], together: Sequence[set[str]], rounds: Rounds
+def _stacked(
+    agents: Sequence[Agent], exact_groups: Sequence[set[str]], rounds: Rounds
 ) -> list[list[Agent]]:
-    """Return who is one computation; what was not compared before is compared now."""
-    found: list[list[Agent]] = []
+    """Return agents by group; groups that have not been checked for exactness are now."""
+    groups: list[list[Agent]] = []
     for group in groups_of(agents):
         ids = {agent.id for agent in group}
-        if any(ids <= known for known in together):
-            found.append(group)
+        if any(ids <= known for known in exact_groups):
+            groups.append(group)
         else:
-            about = (rounds.seed, rounds.worlds, rounds.turns)
-            found += split_groups([group], *about)[0]
-    return found
+            sizes = (rounds.seed, rounds.worlds, rounds.turns_per_round)
+            groups += split_groups([group], *sizes)[0]
+    return groups
 
 
 def _act(
-    lives: Sequence[Life],
+    experiences: Sequence[Experience],
     groups: Sequence[Sequence[Agent]],
     weights: Mapping[int, Array],
     rounds: Rounds,
 ) -> dict[str, dict[str, Array]]:
-    """Let everybody act on its last rows; return what each did, and how surely."""
-    agents = {life.agent.number: life.agent for life in lives}
-    rows = {life.agent.number: life.rows for life in lives}
+    """Have agents act on their last rows; return the policies' outputs by agent id."""
+    agents = {experience.agent.number: experience.agent for experience in experiences}
+    rows = {experience.agent.number: experience.rows for experience in experiences}
     policies = PolicyRunner(groups, rounds.seed, rounds.worlds)
     policies.begin_round(rounds.rounds + 1, weights)
-    found: dict[str, dict[str, Array]] = {m.id: {} for m in agents.values()}
-    for turn in range(rounds.last - TURNS, rounds.last):
+    outputs: dict[str, dict[str, Array]] = {agent.id: {} for agent in agents.values()}
+    for turn in range(rounds.turns - ACTING_TURNS, rounds.turns):
         legal = {
             i: own.columns["legal"][turn % own.slots] if "legal" in own.columns else None
             for i, own in rows.items()
         }
-        acted = policies.act(
+        actions = policies.act(
             list(agents), rows, legal, turn, lambda i: exploration_of(agents[i], 0) / 2
         )
-        for i, one in acted.items():
-            for name, array in vars(one).items():
-                found[agents[i].id][f"{ACTING}{name} {turn}"] = np.array(array)
-    return found
+        for i, output in actions.items():
+            for name, array in vars(output).items():
+                outputs[agents[i].id][f"{ACTING}{name} {turn}"] = np.array(array)
+    return outputs

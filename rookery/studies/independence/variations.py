@@ -1,7 +1,7 @@
-"""Ways to alter one agent, for the proof that nobody else notices.
+"""Variations of one agent, for the proof that no other agent is affected.
 
-Each takes what an agent is and has lived through, and gives it back changed: its
-experience, its random numbers, or how it learns.
+Each takes an agent with its experience and returns it with different experience, random
+numbers or settings.
 """
 
 from __future__ import annotations
@@ -21,54 +21,55 @@ from rookery.specs import Array
 
 OTHER_NUMBER = 1_000_000
 """Added to an agent's number, which all of its random numbers are keyed by."""
-MOVED = ("action", "probability", "legal")
+SHIFTED = ("action", "probability", "legal")
 
 
-class Life(NamedTuple):
-    """An agent, and the rows it has lived through."""
+class Experience(NamedTuple):
+    """An agent, and the rows that it learns from."""
 
     agent: Agent
     rows: Rows
 
 
 @dataclass(frozen=True)
-class Alteration:
-    """One way to alter an agent."""
+class Variation:
+    """One way to change an agent."""
 
     name: str
-    what: str
-    """In words: what is different about it."""
-    make: Callable[[Life, int], Life | None]
-    """Called with an agent's life and its number of turns; None: it is not there."""
+    description: str
+    apply: Callable[[Experience, int], Experience | None]
+    """Called with the experience and its number of turns; None leaves the agent out."""
 
 
-def _other_experience(life: Life, turns: int) -> Life:
+def _other_experience(experience: Experience, turns: int) -> Experience:
     """Return the agent with other observations, actions and rewards."""
 
     def change(columns: dict[str, Array]) -> None:
         for name, column in columns.items():
-            if name.startswith(PART) or name in MOVED:
+            if name.startswith(PART) or name in SHIFTED:
                 column[:turns] = np.roll(column[:turns], turns // 2 + 1, axis=0)
         columns["reward"][:turns] = 1 - 2 * columns["reward"][:turns]
 
-    return life._replace(rows=_copied(life, turns, change))
+    return experience._replace(rows=_changed_copy(experience, turns, change))
 
 
-def _breaking_experience(life: Life, turns: int) -> Life:
-    """Return the agent with rewards that are no numbers, which stop its learning."""
+def _nan_rewards(experience: Experience, turns: int) -> Experience:
+    """Return the agent with NaN rewards, which stop its learning."""
 
     def change(columns: dict[str, Array]) -> None:
         columns["reward"][:turns] = np.nan
 
-    return life._replace(rows=_copied(life, turns, change))
+    return experience._replace(rows=_changed_copy(experience, turns, change))
 
 
-def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) -> Rows:
-    """Return a changed copy of an agent's rows, each whole by itself."""
-    rows, spec = life.rows, life.agent.spec
+def _changed_copy(
+    experience: Experience, turns: int, change: Callable[[dict[str, Array]], None]
+) -> Rows:
+    """Return a changed copy of an agent's rows, with valid checksums."""
+    rows, agent = experience.rows, experience.agent
     worlds = rows.columns["age"].shape[1]
-    agent = Rows.layout(spec, worlds, rows.slots, life.agent.hidden)
-    copy = Rows(Block.private(agent))
+    layout = Rows.layout(agent.spec, worlds, rows.slots, agent.hidden)
+    copy = Rows(Block.private(layout))
     copy.raw(range(turns), rows.raw(range(turns)))
     change(copy.columns)
     for turn in range(turns):
@@ -76,14 +77,14 @@ def _copied(life: Life, turns: int, change: Callable[[dict[str, Array]], None]) 
     return copy
 
 
-def _other_seed(life: Life, turns: int) -> Life:
-    other = replace(life.agent, number=life.agent.number + OTHER_NUMBER)
-    return life._replace(agent=other)
+def _other_seed(experience: Experience, turns: int) -> Experience:
+    agent = experience.agent
+    return experience._replace(agent=replace(agent, number=agent.number + OTHER_NUMBER))
 
 
-def _other_settings(life: Life, turns: int) -> Life:
+def _other_settings(experience: Experience, turns: int) -> Experience:
     """Return the agent with other settings that leave it in its group."""
-    old = life.agent.settings
+    old = experience.agent.settings
     changes = {
         "learning_rate": old.learning_rate / 2,
         "discount": old.discount * 0.9,
@@ -91,37 +92,37 @@ def _other_settings(life: Life, turns: int) -> Life:
         "reward": old.reward.model_copy(update={"scale": old.reward.scale * 2}),
         "gradient": old.gradient.model_copy(update={"clip": old.gradient.clip / 2}),
     }
-    return life._replace(agent=_with(life.agent, old.model_copy(update=changes)))
+    return _with_settings(experience, old.model_copy(update=changes))
 
 
-def _other_network(life: Life, turns: int) -> Life:
-    old = life.agent.settings
+def _other_network(experience: Experience, turns: int) -> Experience:
+    old = experience.agent.settings
     width = old.network.width + (16 if old.network.width < 2048 else -16)
     network = old.network.model_copy(update={"width": width})
-    changed = old.model_copy(update={"network": network})
-    return life._replace(agent=_with(life.agent, changed))
+    return _with_settings(experience, old.model_copy(update={"network": network}))
 
 
-def _other_algorithm(life: Life, turns: int) -> Life:
-    old = life.agent.settings
+def _other_algorithm(experience: Experience, turns: int) -> Experience:
+    old = experience.agent.settings
     name = "iqn" if old.algorithm == "ppo" else "ppo"
-    changed = old.model_copy(update={"algorithm": name})
-    return life._replace(agent=_with(life.agent, changed))
+    return _with_settings(experience, old.model_copy(update={"algorithm": name}))
 
 
-def _with(agent: Agent, settings: AgentSettings) -> Agent:
+def _with_settings(experience: Experience, settings: AgentSettings) -> Experience:
+    agent = experience.agent
     algorithm = agent.algorithm
     if settings.algorithm != agent.settings.algorithm:
         algorithm = find_algorithm(settings.algorithm)
-    return replace(agent, settings=settings, algorithm=algorithm, learns=True)
+    changed = replace(agent, settings=settings, algorithm=algorithm, learns=True)
+    return experience._replace(agent=changed)
 
 
-ALTERATIONS: Sequence[Alteration] = (
-    Alteration("experience", "other experience", _other_experience),
-    Alteration("failure", "rewards that are no numbers", _breaking_experience),
-    Alteration("seed", "other random numbers", _other_seed),
-    Alteration("settings", "another learning rate, discount, …", _other_settings),
-    Alteration("network", "a network of another width", _other_network),
-    Alteration("algorithm", "another algorithm", _other_algorithm),
-    Alteration("absence", "not there at all", lambda life, turns: None),
+VARIATIONS: Sequence[Variation] = (
+    Variation("experience", "other experience", _other_experience),
+    Variation("failure", "NaN rewards", _nan_rewards),
+    Variation("seed", "other random numbers", _other_seed),
+    Variation("settings", "another learning rate, discount, …", _other_settings),
+    Variation("network", "a network of another width", _other_network),
+    Variation("algorithm", "another algorithm", _other_algorithm),
+    Variation("absence", "left out", lambda experience, turns: None),
 )

@@ -606,7 +606,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_run_folder_cannot_make_code_be_imported(trap: Path, capsys) -> None:
-    expected = "if you trust it, name it again: --algorithm ./mine.py:Mine"
+    expected = "If you trust this code, add: --algorithm ./mine.py:Mine"
 
     with pytest.raises(
         ConfigError, match=f"run was trained with './mine.py:Mine'.*{expected}"

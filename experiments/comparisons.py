@@ -1,0 +1,44 @@
+"""Comparisons between two ways of training: differences of scores and of shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rookery.studies.statistics import Interval, resamples
+
+NORMAL = 1.959964
+"""Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
+
+
+def relative_difference(
+    values: Sequence[float], others: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return the mean difference to paired others over their mean, and its lower bound.
+
+    The bound is one-sided: the true value is above it with this confidence. Seeds are
+    resampled in pairs, so an effect that a seed has on both does not count.
+    """
+    mine, theirs = np.asarray(values, float), np.asarray(others, float)
+    draws = resamples(len(mine))
+    resampled = (mine - theirs)[draws].mean(axis=-1) / abs(theirs[draws].mean(axis=-1))
+    mean = (mine - theirs).mean() / abs(theirs.mean())
+    return float(mean), float(np.percentile(resampled, 100 * (1 - confidence)))
+
+
+def wilson(hits: int, count: int) -> Interval:
+    """Return the 95 % interval of a share that was observed `hits` times in `count`."""
+    share, spread = hits / count, NORMAL**2 / count
+    middle = (share + spread / 2) / (1 + spread)
+    reach = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
+    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
+
+
+def share_difference(hits: int, count: int, others: int, of: int) -> Interval:
+    """Return the 95 % interval of one share minus another (Newcombe, from Wilson's)."""
+    first, second = hits / count, others / of
+    a, b = wilson(hits, count), wilson(others, of)
+    below = ((first - a.low) ** 2 + (b.high - second) ** 2) ** 0.5
+    above = ((a.high - first) ** 2 + (second - b.low) ** 2) ** 0.5
+    return Interval(first - second - below, first - second + above)
