@@ -276,7 +276,7 @@ def test_a_game_of_ones_own_that_was_changed_goes_on_and_is_not_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(FILES / "haunted.py", "rooms.py")
+    shutil.copy(FILES / "faulty.py", "rooms.py")
     name, chosen = "./rooms.py:Rooms", {**SETTINGS, "agents": {}, "game.agents": 2}
     session = session_at(name, Path("run"), **chosen)
     stop_after(session, 2)
