@@ -15,7 +15,7 @@ import rookery
 from rookery.runs.folder import RunLock
 from tests.scenarios.conftest import PATIENCE, wait_for
 from tests.small import HUNT, overrides
-from tests.stress.mains import Victim
+from tests.stress.kill_main import Victim
 
 pytestmark = pytest.mark.processes
 

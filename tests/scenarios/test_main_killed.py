@@ -9,7 +9,7 @@ import pytest
 
 import rookery
 from tests.small import HUNT, overrides
-from tests.stress.mains import Death, Victim
+from tests.stress.kill_main import Death, Victim
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 

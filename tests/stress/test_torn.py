@@ -170,8 +170,8 @@ def test_the_report_has_every_schedule_and_every_planted_bug(monkeypatch):
     assert "async: wraps 20 per second" in lines
     assert "damaged memory: used 0 times" in lines
     for bug in torn.BUGS:
-        found = f"planted, {bug}: found 5 times, 3 of them by the product itself"
-        assert found in lines
+        line = f"planted, {bug}: found 5 times, 3 of them by the product itself"
+        assert line in lines
 
 
 @pytest.mark.parametrize(
