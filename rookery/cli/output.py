@@ -177,7 +177,7 @@ def print_report(console: Console, report: Report) -> None:
     figures.add_column("figure")
     figures.add_column("value", justify="right", style="bold")
     figures.add_column("", style="dim")
-    for name, figure in report.figures.items():
+    for name, figure in report.metrics.items():
         value = figure["value"]
         shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
         figures.add_row(name, shown, figure["unit"])
