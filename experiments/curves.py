@@ -1,8 +1,8 @@
-"""Draws the learning curves of a run: every agent's return, round by round.
+"""Draw the learning curves of a run: the return of every agent in every round.
 
     python experiments/curves.py RUN PICTURE.png [--game NAME]
 
-The grey lines are what the game's scripted players get in the same seats.
+The grey lines are the mean returns of the game's scripted players.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ EPISODES = 32
 
 
 def main() -> None:
-    """Draw one picture."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("picture", type=Path)
-    parser.add_argument("--game", default=None, help="the run's game, if it is not ours")
-    words = parser.parse_args()
-    run = rookery.Run(words.run, words.game)
+    """Draw the curves of one run."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("run", type=Path, help="the folder of a run")
+    parser.add_argument("picture", type=Path, help="PNG file to write")
+    parser.add_argument("--game", help="the game of the run, if it is not built in")
+    options = parser.parse_args()
+    run = rookery.Run(options.run, options.game)
     figure, axes = plt.subplots(figsize=(7, 3.5), dpi=120)
     _draw_agents(axes, run)
     _draw_players(axes, run)
@@ -40,14 +40,14 @@ def main() -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
     figure.tight_layout()
-    figure.savefig(words.picture)
+    figure.savefig(options.picture)
 
 
 def _draw_agents(axes: plt.Axes, run: rookery.Run) -> None:
     episodes = run.episodes()
     window = max(3, run.config.rounds // 20)
-    for i, (agent, own) in enumerate(episodes.groupby("agent")):
-        curve = own.groupby("round")["return"].mean().rolling(window, min_periods=1).mean()
+    for i, (agent, rows) in enumerate(episodes.groupby("agent")):
+        curve = rows.groupby("round")["return"].mean().rolling(window, min_periods=1).mean()
         colour = [channel / 255 for channel in AGENT_COLOURS[i % len(AGENT_COLOURS)]]
         axes.plot(curve.index, curve.values, color=colour, label=f"agent {agent}")
 
