@@ -1,4 +1,4 @@
-"""Many runs one after the other: what is finished is written down, and not made again."""
+"""Batches of runs that can be interrupted: finished runs are recorded and not repeated."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from typing import Any
 Job = tuple[Any, ...]
 
 
-def rookery(*words: object) -> dict[str, Any]:
-    """Run a command of ours, and return what it prints."""
-    command = [sys.executable, "-m", "rookery", *map(str, words), "--json"]
+def rookery(*arguments: object) -> dict[str, Any]:
+    """Run a `rookery` command and return the JSON it prints."""
+    command = [sys.executable, "-m", "rookery", *map(str, arguments), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
-def words_of(settings: dict[str, Any]) -> list[str]:
-    """Return settings as the command line takes them."""
+def overrides(settings: dict[str, Any]) -> list[str]:
+    """Return settings as arguments of the command line."""
     return [f"{key}={value}" for key, value in settings.items()]
 
 
-def known(path: Path) -> list[dict[str, Any]]:
-    """Return what is finished."""
+def read_finished(path: Path) -> list[dict[str, Any]]:
+    """Return the results of finished runs."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
-def carry_out(
+def run_all(
     jobs: Iterable[Job],
     names: Sequence[str],
     run: Callable[..., dict[str, Any]],
     path: Path,
-    at_once: int,
+    parallel: int,
 ) -> list[dict[str, Any]]:
-    """Do the jobs that are left, some at once; return everything that is finished.
+    """Run the jobs that are not finished yet; return the results of all.
 
     Args:
-        jobs: tuples of arguments.
-        names: under which these are written down.
-        run: does one, and returns figures.
-        path: of the lines.
-        at_once: how many.
+        jobs: tuples of arguments for `run`.
+        names: the names of these arguments in the results.
+        run: runs one job and returns its metrics.
+        path: file with one line per finished job.
+        parallel: how many jobs run at the same time.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    have = {tuple(one[name] for name in names) for one in known(path)}
-    left = [job for job in jobs if job not in have]
-    with ThreadPoolExecutor(at_once) as pool:
-        begun = {pool.submit(run, *job): job for job in left}
-        for number, done in enumerate(as_completed(begun), 1):
-            about = dict(zip(names, begun[done], strict=True)) | done.result()
+    finished = {tuple(x[name] for name in names) for x in read_finished(path)}
+    left = [job for job in jobs if job not in finished]
+    with ThreadPoolExecutor(parallel) as pool:
+        futures = {pool.submit(run, *job): job for job in left}
+        for number, future in enumerate(as_completed(futures), 1):
+            result = dict(zip(names, futures[future], strict=True)) | future.result()
             with path.open("a") as file:
-                file.write(json.dumps(about) + "\n")
-            print(f"{number} of {len(left)}: {about}", flush=True)
-    return known(path)
+                file.write(json.dumps(result) + "\n")
+            print(f"{number} of {len(left)}: {result}", flush=True)
+    return read_finished(path)

@@ -1,10 +1,10 @@
-"""Whether every algorithm learns to balance four poles at once, over five seeds.
+"""Whether every algorithm solves four CartPoles at once, over five seeds.
 
     python experiments/cartpole.py [--seeds 5] [--algorithms "dqn;ppo"] [--out FILE]
 
-`gymnasium:CartPole-v1 game.copies=4`: four agents, each with a pole of its own. An agent's
-score is its mean return over 20 greedy episodes; 500 is the most there is, and 475 is what
-Gymnasium calls solved. Every seed and every agent is shown.
+`gymnasium:CartPole-v1 game.copies=4`: four agents, each with its own pole. An agent's score
+is its mean return over 20 greedy episodes; the maximum is 500, and 475 counts as solved in
+Gymnasium. Every seed and every agent is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMON: dict[str, Any] = {
     "game.copies": COPIES,
     "workers": 0,
 }
-VALUES: dict[str, Any] = {
+VALUE_BASED: dict[str, Any] = {
     "rounds": 250,
     "updates_per_round": 100,
     "network.width": 128,
@@ -43,39 +43,39 @@ VALUES: dict[str, Any] = {
     "target.rate": 0.03,
     "replay.warmup": 200,
 }
-POLICIES: dict[str, Any] = {"rounds": 300, "reward.scale": 0.1}
+ACTOR_CRITICS: dict[str, Any] = {"rounds": 300, "reward.scale": 0.1}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "iqn": VALUES,
-    "dqn": VALUES,
-    "dqn, retrace": {**VALUES, "dqn.retrace": 0.9, "n_step": 5},
-    "ppo": POLICIES,
+    "iqn": VALUE_BASED,
+    "dqn": VALUE_BASED,
+    "dqn, retrace": {**VALUE_BASED, "dqn.retrace": 0.9, "n_step": 5},
+    "ppo": ACTOR_CRITICS,
     "vtrace": {
-        **POLICIES,
+        **ACTOR_CRITICS,
         "rounds": 500,
         "learning_rate": 1e-3,
         "vtrace.passes": 2,
     },
-    "recurrent_dqn": {**VALUES, "updates_per_round": 32, "batch_size": 16},
-    "recurrent_ppo": POLICIES,
+    "recurrent_dqn": {**VALUE_BASED, "updates_per_round": 32, "batch_size": 16},
+    "recurrent_ppo": ACTOR_CRITICS,
 }
-"""By name; the first word is the algorithm."""
+"""By name; the algorithm comes before the comma."""
 
 console = Console()
 
 
 def score(name: str, seed: int) -> dict[str, Any]:
-    """Train four agents and play them greedily; return each one's mean."""
-    import rookery  # here, because reading the options needs no torch
+    """Train four agents, play greedily, and return the mean return of each."""
+    import rookery  # imported late, so that --help does not load torch
 
     started = time.perf_counter()
-    chosen = {**COMMON, **SETTINGS[name], "algorithm": name.split(",")[0], "seed": seed}
+    settings = {**COMMON, **SETTINGS[name], "algorithm": name.split(",")[0], "seed": seed}
     with tempfile.TemporaryDirectory() as folder:
-        run = rookery.train(GAME, run=Path(folder) / "run", **chosen)
+        run = rookery.train(GAME, run=Path(folder) / "run", **settings)
         seconds = time.perf_counter() - started
         match = rookery.play(
             GAME, run.players(), episodes=EPISODES, seed=EVALUATION_SEED, copies=COPIES
         )
-    turns = chosen["rounds"] * chosen["turns_per_round"] * chosen["worlds"]
+    turns = settings["rounds"] * settings["turns_per_round"] * settings["worlds"]
     means = [float(mean) for mean in match.returns.mean(axis=0)]
     return {
         "algorithm": name,
@@ -88,36 +88,40 @@ def score(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def show(found: list[dict[str, Any]]) -> None:
-    """Print every seed and every agent."""
+def show(results: list[dict[str, Any]]) -> None:
+    """Print the score of every seed and agent."""
     table = Table("algorithm", "seed", "agents' means", "solved", "turns", "seconds")
-    for one in found:
-        means = "  ".join(f"{mean:5.1f}" for mean in one["agents"])
+    for result in results:
+        means = "  ".join(f"{mean:5.1f}" for mean in result["agents"])
         table.add_row(
-            one["algorithm"],
-            str(one["seed"]),
+            result["algorithm"],
+            str(result["seed"]),
             means,
-            f"{one['solved']} of {COPIES}",
-            f"{one['turns']:,}",
-            f"{one['seconds']:.0f}",
+            f"{result['solved']} of {COPIES}",
+            f"{result['turns']:,}",
+            f"{result['seconds']:.0f}",
         )
     console.print(table)
 
 
 def main() -> None:
-    """Run, print and write what was found."""
+    """Train all runs, then print and write the scores."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--algorithms", default=";".join(SETTINGS), help="by ;")
-    parser.add_argument("--out", type=Path, default=Path("cartpole.json"))
-    chosen = parser.parse_args()
-    found = []
-    for name in chosen.algorithms.split(";"):
-        for seed in range(chosen.seeds):
-            found.append(score(name, seed))
-            chosen.out.write_text(json.dumps(found, indent=2))
-            console.print(f"{name}, seed {seed}: {found[-1]['agents']}")
-    show(found)
+    parser.add_argument(
+        "--algorithms", default=";".join(SETTINGS), help="separated by semicolons"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("cartpole.json"), help="JSON file to write"
+    )
+    options = parser.parse_args()
+    results = []
+    for name in options.algorithms.split(";"):
+        for seed in range(options.seeds):
+            results.append(score(name, seed))
+            options.out.write_text(json.dumps(results, indent=2))
+            console.print(f"{name}, seed {seed}: {results[-1]['agents']}")
+    show(results)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Whether killing things changes anything: random SIGKILLs and SIGSTOPs against a run.
+"""Check that killing processes changes nothing: random SIGKILLs and SIGSTOPs.
 
     python experiments/chaos.py --out chaos.json [--kills 1000] [--stops 100] [--mains 50]
 
-One run is left alone. The same run is then disturbed at random instants: its actor and its
-workers are killed, several at once, or stopped until main finds them silent. In a mode of
-its own main is killed, alone or with its whole process group, and the run resumed. Every
-turn that was ever committed is in the row hashes, and every version in the states, so that
-equal digests mean that nothing was lost, doubled or torn.
+One run is undisturbed. The same run is then disturbed at random times: its actor and its
+workers are killed, several at once, or stopped until main finds them silent. In a second
+part main is killed, on its own or with its whole process group, and the run is resumed. The
+row hashes cover every committed turn and the states cover every version, so equal digests
+mean that nothing was lost, doubled or torn.
 """
 
 from __future__ import annotations
@@ -48,54 +48,55 @@ SETTINGS = {
     "checkpoints.weights_every_rounds": 0,
 }
 HANG_SECONDS = 400.0
-"""A run that has not got on for this long hangs; a process may load for 300 s."""
+"""A run without progress for this long hangs; a process may take 300 s to load."""
 
 
 @dataclass
 class Account:
-    """What was done to a run, and what came of it."""
+    """What was done to a run, and the result."""
 
     kills: int = 0
     stops: int = 0
     found_silent: int = 0
-    """Processes that main found hanging, and replaced."""
+    """Hanging processes that main found and replaced."""
     hangs: int = 0
     rounds: int = 0
     doubled: int = 0
-    """Rounds, reports of agents, or turns that are there twice."""
+    """Rounds, reports of agents, or turns that occur twice."""
     missing: int = 0
-    """The same that are not there."""
+    """Rounds, reports of agents, or turns that do not occur."""
     torn: int = 0
-    """Rows whose checksum is not that of what they hold."""
+    """Rows with a wrong checksum."""
     verified: int = 0
-    """Rows that were looked at in the end."""
+    """Rows that were checked at the end."""
     digest: str = ""
     seconds: float = 0.0
     gone_seconds: float = 0.0
     """The longest time from killing main until all its processes were gone."""
     left_in_shm: int = 0
-    """Times that something was left in /dev/shm."""
+    """How often a file was left in /dev/shm."""
 
 
-def rookery(*words: object) -> list[str]:
-    """Return the command line of a command of ours."""
-    return [sys.executable, "-m", "rookery", *map(str, words)]
+def rookery(*arguments: object) -> list[str]:
+    """Return the command line of a `rookery` command."""
+    return [sys.executable, "-m", "rookery", *map(str, arguments)]
 
 
-def training(folder: Path, rounds: int, **more: Any) -> list[str]:
-    """Return the command line of the run."""
-    words = [f"{key}={value}" for key, value in (SETTINGS | more).items()]
-    return rookery("train", "treasurehunt", f"rounds={rounds}", *words, "--run", folder)
+def training(folder: Path, rounds: int, **changes: Any) -> list[str]:
+    """Return the command that trains the run."""
+    settings = SETTINGS | {"rounds": rounds} | changes
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    return rookery("train", "treasurehunt", *overrides, "--run", folder)
 
 
 def start(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own."""
+    """Start a command in a new process group, without output."""
     quiet = subprocess.DEVNULL
     return subprocess.Popen(command, stdout=quiet, stderr=quiet, process_group=0)
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """Return what happened to the processes of a run; a last line may be half written."""
+    """Return the events of a run, without an incomplete last line."""
     try:
         lines = (folder / "events.jsonl").read_text().splitlines()
     except FileNotFoundError:
@@ -104,25 +105,25 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def living(folder: Path) -> dict[str, int]:
-    """Return the processes that are thought to live, role to id, main left out."""
-    found: dict[str, int] = {}
+    """Return the running processes by role, without main, according to the events."""
+    pids: dict[str, int] = {}
     for event in events(folder):
         if event["event"] in ("start", "restart") and event["role"] != "main":
-            found[event["role"]] = event["pid"]
+            pids[event["role"]] = event["pid"]
         elif event["event"] in ("death", "end"):
-            found.pop(event["role"], None)
-    return found
+            pids.pop(event["role"], None)
+    return pids
 
 
 def rounds_of(folder: Path) -> list[int]:
-    """Return the rounds that main has written down."""
+    """Return the rounds in the log."""
     path = folder / "metrics.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line)["round"] for line in lines if line.endswith("}")]
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; return whether somebody was there to get it."""
+    """Send a signal; return whether the process existed."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -131,95 +132,95 @@ def send(pid: int, number: int) -> bool:
 
 
 def disturb(
-    folder: Path, chance: random.Random, account: Account, asked: Account, stopped: set[int]
+    folder: Path, rng: random.Random, account: Account, planned: Account, stopped: set[int]
 ) -> None:
-    """Kill some processes of a run, or stop one and leave it for main to find."""
+    """Kill some processes of a run, or stop one for main to find."""
     pids = [pid for pid in living(folder).values() if pid not in stopped]
     if not pids:
         return
-    # Somebody who loads may take minutes, so those that work are stopped.
-    ready = {one["pid"] for one in events(folder) if one["event"] == "ready"}
-    able = sorted(ready.intersection(pids))
-    if able and account.stops < asked.stops and chance.random() < 0.2:
-        pid = chance.choice(able)
+    # A loading process may be silent for minutes, so only working ones are stopped.
+    ready = {event["pid"] for event in events(folder) if event["event"] == "ready"}
+    working = sorted(ready.intersection(pids))
+    if working and account.stops < planned.stops and rng.random() < 0.2:
+        pid = rng.choice(working)
         stopped.add(pid)
         account.stops += send(pid, signal.SIGSTOP)
-    elif account.kills < asked.kills:
-        for pid in chance.sample(pids, chance.randint(1, len(pids))):
+    elif account.kills < planned.kills:
+        for pid in rng.sample(pids, rng.randint(1, len(pids))):
             account.kills += send(pid, signal.SIGKILL)
 
 
-def torment(folder: Path, rounds: int, asked: Account, seed: int) -> Account:
-    """Train a run whose actor and workers are killed and stopped again and again."""
-    chance, account, began = random.Random(seed), Account(), time.monotonic()
+def kill_children(folder: Path, rounds: int, planned: Account, seed: int) -> Account:
+    """Train a run whose actor and workers are repeatedly killed and stopped."""
+    rng, account, began = random.Random(seed), Account(), time.monotonic()
     process = start(training(folder, rounds))
-    heard, size, stopped = time.monotonic(), 0, set[int]()
+    last_progress, size, stopped = time.monotonic(), 0, set[int]()
     while process.poll() is None:
-        time.sleep(chance.uniform(0.01, 0.3))
-        now = size_of(folder / "metrics.jsonl")
-        got_on, size = now > size, now
-        heard = time.monotonic() if got_on else heard
-        if time.monotonic() - heard > HANG_SECONDS:
+        time.sleep(rng.uniform(0.01, 0.3))
+        new_size = size_of(folder / "metrics.jsonl")
+        has_progress, size = new_size > size, new_size
+        last_progress = time.monotonic() if has_progress else last_progress
+        if time.monotonic() - last_progress > HANG_SECONDS:
             account.hangs += 1
             os.killpg(process.pid, signal.SIGKILL)
             break
-        # Before the first round, deaths are a reason to go on in one process. Later, it is
-        # mostly processes at work that are killed, and now and then some that are starting.
-        if now and (got_on or chance.random() < 0.02):
-            disturb(folder, chance, account, asked, stopped)
+        # Before the first round, a death makes the run continue in one process. Later, most
+        # kills hit processes that work, and a few hit processes that are starting.
+        if size and (has_progress or rng.random() < 0.02):
+            disturb(folder, rng, account, planned, stopped)
     account.seconds = time.monotonic() - began
-    return audited(folder, rounds, account)
+    return audit(folder, rounds, account)
 
 
 def size_of(path: Path) -> int:
-    """Return how long a file is, 0 if it is not there."""
+    """Return the size of a file, 0 if it does not exist."""
     return path.stat().st_size if path.exists() else 0
 
 
-def kill_main(folder: Path, rounds: int, mains: int, seed: int, **more: Any) -> Account:
-    """Train a run whose main is killed again and again, and which is resumed each time."""
-    chance, account, began = random.Random(seed), Account(), time.monotonic()
+def kill_main(folder: Path, rounds: int, mains: int, seed: int, **changes: Any) -> Account:
+    """Train a run whose main is repeatedly killed, and resume it each time."""
+    rng, account, began = random.Random(seed), Account(), time.monotonic()
     shared = sorted(os.listdir("/dev/shm"))
     while account.kills < mains:
-        process = start(next_command(folder, rounds, **more))
-        # Half of the kills strike before rounds are played.
-        time.sleep(chance.uniform(0.1, 3.0) if chance.random() < 0.5 else 3.0)
+        process = start(next_command(folder, rounds, **changes))
+        # Half of the kills come before rounds are played.
+        time.sleep(rng.uniform(0.1, 3.0) if rng.random() < 0.5 else 3.0)
         others = children_of(process.pid)
         if process.poll() is None:
-            (os.killpg if chance.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
+            (os.killpg if rng.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
             account.kills += 1
         killed = time.monotonic()
         process.wait()
-        account.hangs += sum(not gone(pid) for pid in others)
+        account.hangs += sum(not is_gone(pid) for pid in others)
         account.gone_seconds = max(account.gone_seconds, time.monotonic() - killed)
         account.left_in_shm += sorted(os.listdir("/dev/shm")) != shared
-    subprocess.run(next_command(folder, rounds, **more), capture_output=True)
+    subprocess.run(next_command(folder, rounds, **changes), capture_output=True)
     account.seconds = time.monotonic() - began
-    return audited(folder, rounds, account)
+    return audit(folder, rounds, account)
 
 
-def next_command(folder: Path, rounds: int, **more: Any) -> list[str]:
-    """Return what goes on with a run; it begins again if there is nothing to go on from."""
-    kept = (folder / "memory").exists() or any(folder.glob("checkpoints/ckpt-*"))
-    if kept and (folder / "config.toml").exists():
+def next_command(folder: Path, rounds: int, **changes: Any) -> list[str]:
+    """Return the command that resumes a run, or restarts it if it cannot be resumed."""
+    can_resume = (folder / "memory").exists() or any(folder.glob("checkpoints/ckpt-*"))
+    if can_resume and (folder / "config.toml").exists():
         return rookery("resume", folder)
     shutil.rmtree(folder, ignore_errors=True)
-    return training(folder, rounds, **more)
+    return training(folder, rounds, **changes)
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that a process has started, as the system knows them."""
+    """Return the children of a process, according to /proc."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return [int(word) for word in text.split()]
+    return [int(child) for child in text.split()]
 
 
-def gone(pid: int, seconds: float = 1.0) -> bool:
-    """Whether a process ends within some time; one that nobody has buried has ended."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def is_gone(pid: int, seconds: float = 1.0) -> bool:
+    """Whether a process ends in time; a zombie has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
@@ -230,12 +231,12 @@ def gone(pid: int, seconds: float = 1.0) -> bool:
     return False
 
 
-def audited(folder: Path, rounds: int, account: Account) -> Account:
-    """Complete an account with what the run left."""
-    found = rounds_of(folder)
-    account.rounds, account.doubled = len(found), len(found) - len(set(found))
-    account.missing = len(set(range(1, rounds + 1)) - set(found))
-    account.found_silent = sum(one["event"] == "silent" for one in events(folder))
+def audit(folder: Path, rounds: int, account: Account) -> Account:
+    """Add what is left of the run to its account."""
+    logged = rounds_of(folder)
+    account.rounds, account.doubled = len(logged), len(logged) - len(set(logged))
+    account.missing = len(set(range(1, rounds + 1)) - set(logged))
+    account.found_silent = sum(event["event"] == "silent" for event in events(folder))
     for rows in sorted(folder.glob(f"checkpoints/ckpt-{rounds}/replay-*.safetensors")):
         audit_rows(load_file(rows), rounds * int(SETTINGS["turns_per_round"]), account)
     done = subprocess.run(
@@ -246,7 +247,7 @@ def audited(folder: Path, rounds: int, account: Account) -> Account:
 
 
 def audit_rows(file: dict[str, Any], turns: int, account: Account) -> None:
-    """Look at every row that was kept: its turn, and its checksum."""
+    """Check the turn and the checksum of every row in the replay."""
     expected = turns - len(file["rows"])
     for row in file["rows"]:
         sequence, checksum = struct.unpack("<QI", row[:12].tobytes())
@@ -257,60 +258,61 @@ def audit_rows(file: dict[str, Any], turns: int, account: Account) -> None:
         account.torn += zlib.crc32(row[12:].data) != checksum
 
 
-def report(console: Console, accounts: dict[str, Account], wanted: str) -> bool:
-    """Print what happened; return whether nothing was lost."""
+def report(console: Console, accounts: dict[str, Account], digest: str) -> bool:
+    """Print a table; return whether nothing was lost."""
     table = Table(box=None, header_style="bold")
     names = ("kills", "stops", "hangs", "rows", "torn", "doubled", "missing", "seconds")
     names = ("run", *names, "digest")
     for name in names:
         table.add_column(name, justify="left" if name == "run" else "right")
-    for name, one in accounts.items():
-        same = "the same" if one.digest == wanted else "ANOTHER"
-        cells = (one.kills, one.stops, one.hangs, one.verified, one.torn, one.doubled)
-        cells += (one.missing,)
-        table.add_row(name, *map(str, cells), f"{one.seconds:.0f}", same)
+    for name, run in accounts.items():
+        same = "the same" if run.digest == digest else "DIFFERENT"
+        cells = (run.kills, run.stops, run.hangs, run.verified, run.torn, run.doubled)
+        cells += (run.missing,)
+        table.add_row(name, *map(str, cells), f"{run.seconds:.0f}", same)
     console.print(table)
     return all(
-        one.digest == wanted
-        and one.verified
-        and not (one.hangs or one.doubled or one.missing or one.torn or one.left_in_shm)
-        for one in accounts.values()
+        run.digest == digest
+        and run.verified
+        and not (run.hangs or run.doubled or run.missing or run.torn or run.left_in_shm)
+        for run in accounts.values()
     )
 
 
 def main() -> None:
-    """Disturb runs, and compare them with one that was left alone."""
+    """Disturb runs and compare them with an undisturbed one."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="JSON to write")
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--stops", type=int, default=100)
-    parser.add_argument("--mains", type=int, default=50)
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--kills", type=int, default=1000, help="of actor and workers")
+    parser.add_argument("--stops", type=int, default=100, help="of actor and workers")
+    parser.add_argument("--mains", type=int, default=50, help="kills of main")
     parser.add_argument("--rounds", type=int, default=2500)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, accounts = Path(name), {}
         subprocess.run(
-            training(folder / "alone", asked.rounds, workers=0), capture_output=True
+            training(folder / "reference", options.rounds, workers=0), capture_output=True
         )
-        alone = audited(folder / "alone", asked.rounds, Account())
-        if asked.kills or asked.stops:
-            wanted = Account(kills=asked.kills, stops=asked.stops)
-            about = (asked.rounds, wanted, asked.seed)
-            accounts["actor and workers"] = torment(folder / "tormented", *about)
-        if asked.mains:
+        reference = audit(folder / "reference", options.rounds, Account())
+        if options.kills or options.stops:
+            planned = Account(kills=options.kills, stops=options.stops)
+            accounts["actor and workers"] = kill_children(
+                folder / "disturbed", options.rounds, planned, options.seed
+            )
+        if options.mains:
             for storage in ("disk", "memory"):
                 accounts[f"main, storage={storage}"] = kill_main(
                     folder / storage,
-                    asked.rounds,
-                    -(-asked.mains // 2),
-                    asked.seed,
+                    options.rounds,
+                    -(-options.mains // 2),
+                    options.seed,
                     **{"storage": storage, "checkpoints.every_rounds": 5},
                 )
-    fine = report(Console(), accounts, alone.digest)
-    found = {"wanted": alone.digest, "runs": {k: vars(v) for k, v in accounts.items()}}
-    asked.out.write_text(json.dumps(found, indent=2))
-    sys.exit(0 if fine else 1)
+    is_right = report(Console(), accounts, reference.digest)
+    result = {"wanted": reference.digest, "runs": {k: vars(v) for k, v in accounts.items()}}
+    options.out.write_text(json.dumps(result, indent=2))
+    sys.exit(0 if is_right else 1)
 
 
 if __name__ == "__main__":

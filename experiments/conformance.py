@@ -1,10 +1,10 @@
-"""Foreign games of every kind: do they conform, train, and give the same bits?
+"""Check foreign games of every kind: do they conform, train, and give the same bits?
 
     python experiments/conformance.py [--out FILE.json] [--games NAME …] [--no-workers]
 
-Each game goes through the checks of `rookery check`, and is trained for some rounds under
-every schedule; in `sync` and `pipelined` the digest with two workers, of whose processes
-the one that plays is killed once, must be that of one process.
+Each game goes through the checks of `rookery check` and is trained for a few rounds under
+every schedule. In `sync` and `pipelined` the digest with two workers, with the actor killed
+once, must be that of one process.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ IN_TURN = {"discount_per": "step"}
 
 GAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "spread": ("cooperation", "pettingzoo:mpe2.simple_spread_v3", {"game.reward": "sum"}),
-    "speaker": ("unlike spaces", "pettingzoo:mpe2.simple_speaker_listener_v4", {}),
-    "tag": ("unlike roles", "pettingzoo:mpe2.simple_tag_v3", {}),
+    "speaker": ("different spaces", "pettingzoo:mpe2.simple_speaker_listener_v4", {}),
+    "tag": ("different roles", "pettingzoo:mpe2.simple_tag_v3", {}),
     "rps": ("numbers as observations", "pettingzoo:pettingzoo.classic.rps_v2", {}),
     "tictactoe": (
         "turns, masks",
@@ -71,7 +71,7 @@ GAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
         IN_TURN,
     ),
     "elimination": (
-        "turns, masks, players who drop out",
+        "turns, masks, players that drop out",
         f"pettingzoo:{FILES / 'zoo.py'}:elimination",
         IN_TURN,
     ),
@@ -96,7 +96,7 @@ GAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"game.reward": "sum"},
     ),
     "relay": (
-        "lists, ends one by one",
+        "lists, agents end one by one",
         f"gymnasium:{FILES / 'gym.py'}:Relay",
         {"game.ends": "each"},
     ),
@@ -112,50 +112,50 @@ GAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Try every game, and report."""
-    words = parse()
-    console, found = Console(), {}
-    for name in words.games:
+    """Check every game and report."""
+    options = parse()
+    console, results = Console(), {}
+    for name in options.games:
         console.print(name)
-        found[name] = examine(name, with_workers=not words.no_workers)
-        if words.out:  # game by game: all of them take a while
-            words.out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    console.print(table_of(found))
-    good = sum(one["good"] for one in found.values())
-    console.print(f"{good} of {len(found)} games are as they should be", highlight=False)
-    raise SystemExit(good < len(found))
+        results[name] = examine(name, with_workers=not options.no_workers)
+        if options.out:  # after each game, because all of them take a while
+            options.out.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    console.print(table_of(results))
+    good = sum(result["good"] for result in results.values())
+    console.print(f"{good} of {len(results)} games passed", highlight=False)
+    raise SystemExit(good < len(results))
 
 
 def parse() -> argparse.Namespace:
-    """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="file for the findings, as JSON")
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--games", nargs="+", choices=list(GAMES), default=list(GAMES))
     parser.add_argument("--no-workers", action="store_true", help="one process only")
     return parser.parse_args()
 
 
 def examine(name: str, with_workers: bool) -> dict[str, Any]:
-    """Return what checks and training found about a game."""
+    """Return the results of checking and training a game."""
     kind, game, settings = GAMES[name]
     started = time.perf_counter()
-    found: dict[str, Any] = {"kind": kind, "game": game, **conformance(game, settings)}
+    result: dict[str, Any] = {"kind": kind, "game": game, **conformance(game, settings)}
     for schedule in SCHEDULES:
-        found[schedule] = trained(game, {**TINY, **settings}, schedule, with_workers)
-    results = [found[schedule] for schedule in SCHEDULES]
-    found["good"] = not found["failed"] and not {"failed", "differs"} & set(results)
-    found["seconds"] = round(time.perf_counter() - started, 1)
-    return found
+        result[schedule] = trained(game, {**TINY, **settings}, schedule, with_workers)
+    outcomes = [result[schedule] for schedule in SCHEDULES]
+    result["good"] = not result["failed"] and not {"failed", "differs"} & set(outcomes)
+    result["seconds"] = round(time.perf_counter() - started, 1)
+    return result
 
 
 def conformance(game: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return how many checks a game passed, and what failed."""
+    """Return the number of passed checks, and the failed ones."""
     entry, config = configure(game, settings=settings)
     findings = list(check_game(entry, config.game.settings))
     return {
-        "passed": sum(one.result == "passed" for one in findings),
-        "skipped": sum(one.result == "skipped" for one in findings),
-        "failed": [f"{o.sentence} {o.detail}" for o in findings if o.result == "failed"],
+        "passed": sum(finding.result == "passed" for finding in findings),
+        "skipped": sum(finding.result == "skipped" for finding in findings),
+        "failed": [f"{x.sentence} {x.detail}" for x in findings if x.result == "failed"],
     }
 
 
@@ -182,27 +182,27 @@ def trained(game: str, settings: dict[str, Any], schedule: str, with_workers: bo
 def train(
     game: str, settings: dict[str, Any], workers: int, folder: Path, kills: bool
 ) -> rookery.Run:
-    """Train a game; with workers, the process that plays is killed once."""
+    """Train a game; with workers, the actor is killed once."""
     entry, config = configure(game, settings={**settings, "workers": workers})
     folder.mkdir()
     session = Session(entry, config, folder)
 
-    def kill(one: Round) -> None:
+    def kill(result: Round) -> None:
         pool = session.training.executor.now
-        if kills and isinstance(pool, ProcessPool) and one.number == KILLED_AFTER:
+        if kills and isinstance(pool, ProcessPool) and result.number == KILLED_AFTER:
             os.kill(pool.supervisor.processes()["actor"], signal.SIGKILL)
 
     session.run(kill)
     return rookery.Run(folder, game)
 
 
-def table_of(found: dict[str, Any]) -> Table:
-    """Return the findings as a table."""
-    table = Table("game", "what is special", "checks", *SCHEDULES, "seconds")
-    for name, one in found.items():
-        checks = f"{one['passed']} passed, {len(one['failed'])} failed"
-        results = [one[schedule] for schedule in SCHEDULES]
-        table.add_row(name, one["kind"], checks, *results, str(one["seconds"]))
+def table_of(results: dict[str, Any]) -> Table:
+    """Return the results as a table."""
+    table = Table("game", "special feature", "checks", *SCHEDULES, "seconds")
+    for name, result in results.items():
+        checks = f"{result['passed']} passed, {len(result['failed'])} failed"
+        outcomes = [result[schedule] for schedule in SCHEDULES]
+        table.add_row(name, result["kind"], checks, *outcomes, str(result["seconds"]))
     return table
 
 

@@ -1,7 +1,7 @@
-"""Legal configurations, drawn at random: what `drawn.py` tries.
+"""Legal configurations drawn at random, for `drawn.py`.
 
-A case is a game and settings as words of the command line, so that any case can be run by
-hand. The same number always draws the same case.
+A case is a game and overrides of the command line, so that any case can be run by hand. The
+same number always draws the same case.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ SMALLEST = {
     "epsilon.steps": "50",
     "frames": "1",
 }
-"""Where a setting is left out: the defaults would take minutes."""
+"""Small values for settings that a case does not have; defaults would take minutes."""
 
 ALGORITHMS = ("iqn", "dqn", "ppo", "vtrace", "recurrent_dqn", "recurrent_ppo", "tabular")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A game and settings, by key; values are as on the command line."""
+    """A game and settings by key, with values as on the command line."""
 
     game: str
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def words(self) -> list[str]:
-        """The words of the command line."""
+    def overrides(self) -> list[str]:
+        """The settings as arguments of the command line."""
         return [f"{key}={value}" for key, value in (SMALLEST | self.settings).items()]
 
     @property
     def command(self) -> str:
-        """The command that trains it, on one line."""
-        return shlex.join(["rookery", "train", self.game, *self.words])
+        """The command that trains this case."""
+        return shlex.join(["rookery", "train", self.game, *self.overrides])
 
     @property
     def code(self) -> list[str]:
-        """What must be named again to go on with it."""
-        own = {value for value in self.settings.values() if value.startswith(str(OWN))}
+        """The options that name user code again, as resuming requires."""
+        custom = {value for value in self.settings.values() if value.startswith(str(OWN))}
         game = ["--game", self.game] if ":" in self.game else []
-        return [*game, *(word for one in sorted(own) for word in ("--algorithm", one))]
+        return [*game, *(x for name in sorted(custom) for x in ("--algorithm", name))]
 
     def smaller(self) -> Iterator[Case]:
-        """Give cases with fewer settings, those with the fewest first."""
+        """Yield cases with fewer settings, those with the fewest first."""
         keys, size = list(self.settings), len(self.settings)
         while size := size // 2:
             for start in range(0, len(keys), size):
@@ -69,56 +69,56 @@ class Case:
                 yield replace(self, settings={key: self.settings[key] for key in left})
 
     def kinds(self) -> Iterator[str]:
-        """Say what of interest is in it, to be counted."""
+        """Yield features of this case, to be counted."""
         get = (SMALLEST | self.settings).get
         yield f"game: {self.game.replace(str(HERE) + '/', '')}"
         default = get("algorithm", "iqn")
-        chosen = {v for k, v in self.settings.items() if k.endswith(".algorithm")}
-        for algorithm in {default, *chosen}:
-            yield f"algorithm: {algorithm.replace(str(OWN), 'own ')}"
+        others = {v for k, v in self.settings.items() if k.endswith(".algorithm")}
+        for algorithm in {default, *others}:
+            yield f"algorithm: {algorithm.replace(str(OWN), 'custom ')}"
         yield f"schedule: {get('schedule', 'pipelined')}"
         yield f"storage: {get('storage', 'memory')}"
         yield f"replay: {get('replay.kind', 'uniform')}"
         yield f"checkpoints.replay: {get('checkpoints.replay', 'true')}"
         for kind in ("player", "learning"):
             if any(key.endswith(f".{kind}") for key in self.settings):
-                yield f"company: {'scripted' if kind == 'player' else 'frozen'}"
-        if len(chosen) > 1 or (chosen and chosen != {default}):
-            yield "company: mixed"
+                yield f"agents: {'scripted' if kind == 'player' else 'frozen'}"
+        if len(others) > 1 or (others and others != {default}):
+            yield "agents: mixed"
 
 
 def draw_case(number: int) -> Case:
-    """Return the case of a number."""
+    """Return the case with this number."""
     draw = random.Random(f"case {number}")
     game, ids, settings = _game(draw)
     settings |= _rounds(draw)
     settings |= _agent(draw, draw.choice(ALGORITHMS))
-    settings |= _company(draw, game, ids, settings)
+    settings |= _other_agents(draw, game, ids, settings)
     return Case(game, _with_enough_rows(settings))
 
 
 def _with_enough_rows(settings: dict[str, str]) -> dict[str, str]:
-    """Lower what agents wait for to what there will be, so that nearly all learn."""
-    every = SMALLEST | settings
-    turns = (int(every["rounds"]) - 2) * int(every["turns_per_round"])
-    rows = max(1, turns * int(every["worlds"]) // 3)
-    waits = ("batch_size", "replay.warmup")
-    return settings | {key: str(min(rows, int(every[key]))) for key in waits}
+    """Limit batch size and warm-up to the rows there will be, so that most agents learn."""
+    merged = SMALLEST | settings
+    turns = (int(merged["rounds"]) - 2) * int(merged["turns_per_round"])
+    rows = max(1, turns * int(merged["worlds"]) // 3)
+    keys = ("batch_size", "replay.warmup")
+    return settings | {key: str(min(rows, int(merged[key]))) for key in keys}
 
 
 def _some(
-    draw: random.Random, chance: float, **settings: Sequence[object]
+    draw: random.Random, probability: float, **settings: Sequence[object]
 ) -> dict[str, str]:
-    """Choose a value for some of the settings; `_` in a key stands for a dot if doubled."""
+    """Draw values for some of the settings; `__` in a key stands for a dot."""
     return {
         key.replace("__", "."): str(draw.choice(values))
         for key, values in settings.items()
-        if draw.random() < chance
+        if draw.random() < probability
     }
 
 
 GRIDS = {
-    # Name to how many agents, and players of its own.
+    # Numbers of agents, and scripted players, by name.
     "treasurehunt": ((1, 2, 3, 4), ("random", "forager")),
     "gathering": ((2, 3), ("random", "greedy")),
     "harvest": ((2, 4), ("random", "eater")),
@@ -168,7 +168,7 @@ def _game(draw: random.Random) -> tuple[str, list[str], dict[str, str]]:
 
 
 def _published(draw: random.Random) -> Iterator[tuple[str, list[str], dict[str, str]]]:
-    """Give games that others have made."""
+    """Yield published games."""
     cycles = {"game.max_cycles": str(draw.choice([3, 25]))}
     size = draw.choice([2, 3])
     agents = [f"agent_{i}" for i in range(size)]
@@ -194,7 +194,7 @@ def _grid(draw: random.Random) -> tuple[str, list[str], dict[str, str]]:
 
 
 def _rounds(draw: random.Random) -> dict[str, str]:
-    """Draw what holds for the run as a whole."""
+    """Draw settings of the run as a whole."""
     settings = {
         "seed": str(draw.randrange(1000)),
         "rounds": str(draw.choice([2, 3, 4, 5, 7])),
@@ -217,7 +217,7 @@ def _rounds(draw: random.Random) -> dict[str, str]:
 
 
 def _agent(draw: random.Random, algorithm: str, prefix: str = "") -> dict[str, str]:
-    """Draw an algorithm with its settings."""
+    """Draw the settings of an algorithm."""
     settings = {"algorithm": algorithm, **_common(draw)}
     if algorithm in ("iqn", "dqn", "recurrent_dqn", "tabular"):
         settings |= _values(draw, algorithm)
@@ -251,7 +251,7 @@ def _common(draw: random.Random) -> dict[str, str]:
 
 
 def _values(draw: random.Random, algorithm: str) -> dict[str, str]:
-    """Draw what value-based learners have."""
+    """Draw settings of value-based algorithms."""
     settings = _some(
         draw,
         0.5,
@@ -281,15 +281,15 @@ def _values(draw: random.Random, algorithm: str) -> dict[str, str]:
 
 
 def _policy(draw: random.Random, part: str) -> dict[str, str]:
-    """Draw what actor-critics have."""
-    chosen: dict[str, list[object]] = {
+    """Draw settings of actor-critic algorithms."""
+    common: dict[str, list[object]] = {
         f"{part}__passes": [1, 2],
         f"{part}__minibatches": [1, 2, 3, 5],
         f"{part}__entropy": [0.0, 0.1],
     }
-    own = {"vtrace__rho_bar": [0.5], "vtrace__c_bar": [0.5]}
-    own = own if part == "vtrace" else {"ppo__gae": [0.0, 1.0]}
-    return _some(draw, 0.6, **chosen) | _some(draw, 0.4, **own)
+    special = {"vtrace__rho_bar": [0.5], "vtrace__c_bar": [0.5]}
+    special = special if part == "vtrace" else {"ppo__gae": [0.0, 1.0]}
+    return _some(draw, 0.6, **common) | _some(draw, 0.4, **special)
 
 
 def _recurrent(draw: random.Random, n_step: int) -> dict[str, str]:
@@ -302,32 +302,34 @@ def _recurrent(draw: random.Random, n_step: int) -> dict[str, str]:
     }
 
 
-def _company(
+def _other_agents(
     draw: random.Random, game: str, ids: Sequence[str], settings: dict[str, str]
 ) -> dict[str, str]:
-    """Draw agents that are not as the others: mixed, scripted, frozen, own."""
-    found: dict[str, str] = {}
+    """Draw settings of agents that differ: mixed, scripted, frozen, custom."""
+    drawn: dict[str, str] = {}
     for agent in ids[1:]:
-        kind = draw.choices(["same", "other", "scripted", "frozen", "own"], [6, 2, 1, 1, 1])
+        kind = draw.choices(
+            ["same", "other", "scripted", "frozen", "custom"], [6, 2, 1, 1, 1]
+        )
         prefix = f'agents."{agent}".'
         if kind == ["other"]:
-            found |= _other(draw, prefix, settings)
+            drawn |= _other(draw, prefix)
         elif kind == ["scripted"]:
             players = GRIDS[game][1] if game in GRIDS else ("random",)
-            found[f"{prefix}player"] = draw.choice(players)
+            drawn[f"{prefix}player"] = draw.choice(players)
         elif kind == ["frozen"]:
-            found[f"{prefix}learning"] = "false"
-        elif kind == ["own"] and settings.get("replay.kind") != "prioritised":
-            found[f"{prefix}algorithm"] = f"{OWN}:{draw.choice(['Net', 'Linear'])}"
-    return found
+            drawn[f"{prefix}learning"] = "false"
+        elif kind == ["custom"] and settings.get("replay.kind") != "prioritised":
+            drawn[f"{prefix}algorithm"] = f"{OWN}:{draw.choice(['Net', 'Linear'])}"
+    return drawn
 
 
-def _other(draw: random.Random, prefix: str, settings: dict[str, str]) -> dict[str, str]:
+def _other(draw: random.Random, prefix: str) -> dict[str, str]:
     """Draw another algorithm, or another rate in the same group."""
     if draw.random() < 0.4:
         free = {"learning_rate": [0.01], "updates_per_round": [1, 4], "discount": [0.5]}
         return {prefix + k: v for k, v in _some(draw, 0.7, **free).items()}
     choices = [a for a in ALGORITHMS if a not in ("tabular", "recurrent_dqn")]
-    chosen = _agent(draw, draw.choice(choices), prefix)
-    # Retrace and burn-in of one algorithm need not suit another's n_step.
-    return {k: v for k, v in chosen.items() if not k.endswith("n_step")}
+    settings = _agent(draw, draw.choice(choices), prefix)
+    # Retrace and burn-in of one algorithm may not fit the n_step of another.
+    return {k: v for k, v in settings.items() if not k.endswith("n_step")}

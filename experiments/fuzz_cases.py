@@ -1,4 +1,4 @@
-"""What experiments/fuzz.py tries: damaged configurations, and damaged headers."""
+"""The cases of fuzz.py: damaged configurations and damaged headers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMBERS = [-1, 0, 1, 2**31, 2**53, 2**63, 2**64, 10**30, 0.5, True, None, "1", [
 
 
 def bad_texts(draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield games with damaged configurations, without end."""
+    """Yield games with damaged configuration files, forever."""
     whole = {name: to_toml(configure(name)[1]) for name in entries_by_name()}
     while True:
         game = draw.choice(sorted(whole))
@@ -42,38 +42,38 @@ def bad_texts(draw: random.Random) -> Iterator[tuple[str, str]]:
         yield game, text
 
 
-def _a_setting(draw: random.Random, lines: list[str]) -> int:
-    places = [i for i, line in enumerate(lines) if "=" in line and line[:1] != "#"]
-    return draw.choice(places or [0])
+def _random_setting(draw: random.Random, lines: list[str]) -> int:
+    indices = [i for i, line in enumerate(lines) if "=" in line and line[:1] != "#"]
+    return draw.choice(indices or [0])
 
 
 def change_value(draw: random.Random, text: str) -> str:
     """Give a setting a value that it cannot have."""
     lines = text.split("\n")
-    place = _a_setting(draw, lines)
-    lines[place] = f"{lines[place].partition('=')[0]}= {draw.choice(NASTY)}"
+    index = _random_setting(draw, lines)
+    lines[index] = f"{lines[index].partition('=')[0]}= {draw.choice(NASTY)}"
     return "\n".join(lines)
 
 
 def change_key(draw: random.Random, text: str) -> str:
     """Misspell the name of a setting."""
     lines = text.split("\n")
-    place = _a_setting(draw, lines)
-    at = draw.randint(0, max(0, lines[place].find("=") - 1))
-    lines[place] = lines[place][:at] + draw.choice("xé.-\"' ") + lines[place][at + 1 :]
+    index = _random_setting(draw, lines)
+    at = draw.randint(0, max(0, lines[index].find("=") - 1))
+    lines[index] = lines[index][:at] + draw.choice("xé.-\"' ") + lines[index][at + 1 :]
     return "\n".join(lines)
 
 
 def change_line(draw: random.Random, text: str) -> str:
-    """Repeat a line, or move it to where it does not belong."""
+    """Repeat a line somewhere else."""
     lines = text.split("\n")
-    line = lines[_a_setting(draw, lines)]
+    line = lines[_random_setting(draw, lines)]
     lines.insert(draw.randint(0, len(lines)), line)
     return "\n".join(lines)
 
 
 def change_table(draw: random.Random, text: str) -> str:
-    """Add a group that is not known, or known too often."""
+    """Add an unknown or repeated table."""
     names = ("nothing", "agents.7", "agents.0.network.x", "game", "agents", "a.b.c.d", "")
     return f"{text}\n[{draw.choice(names)}]\n{draw.choice(('', 'x = 1', 'player = 3'))}\n"
 
@@ -87,7 +87,7 @@ def change_character(draw: random.Random, text: str) -> str:
 
 
 def cut_off(draw: random.Random, text: str) -> str:
-    """End in the middle."""
+    """Cut the text off at a random place."""
     return text[: draw.randrange(max(1, len(text)))]
 
 
@@ -102,26 +102,26 @@ TEXT_CHANGES = (
 )
 
 
-def bad_words(draw: random.Random) -> Iterator[tuple[str, list[str]]]:
-    """Yield games with words that they cannot mean, without end."""
-    rows = [row.key.replace("<id>", "0") for row in describe_settings(Config)]
-    own = {
+def bad_overrides(draw: random.Random) -> Iterator[tuple[str, list[str]]]:
+    """Yield games with bad overrides, forever."""
+    run_keys = [row.key.replace("<id>", "0") for row in describe_settings(Config)]
+    game_keys = {
         name: [row.key for row in describe_settings(entry.settings, "game")]
         for name, entry in entries_by_name().items()
     }
     while True:
-        game = draw.choice(sorted(own))
-        keys = rows + own[game]
-        words = []
+        game = draw.choice(sorted(game_keys))
+        keys = run_keys + game_keys[game]
+        overrides = []
         for _ in range(draw.randint(1, 4)):
             key = draw.choice(keys)
             if draw.random() < 0.3:
                 at = draw.randrange(len(key))
                 key = key[:at] + draw.choice((".", "x", '"', " ", "=", "")) + key[at + 1 :]
-            words.append(
+            overrides.append(
                 f"{key}{draw.choice(('=', '=', '=', '', '=='))}{draw.choice(NASTY)}"
             )
-        yield game, words
+        yield game, overrides
 
 
 # Headers.
@@ -137,7 +137,7 @@ ARRAYS = {
 
 
 def change_header(draw: random.Random, data: bytes) -> bytes:
-    """Let the header of a file say something else."""
+    """Change an entry of the header of a file."""
     length = int.from_bytes(data[:8], "little")
     header, rest = json.loads(data[8 : 8 + length]), data[8 + length :]
     name = draw.choice(sorted(header))
@@ -164,29 +164,29 @@ def change_header(draw: random.Random, data: bytes) -> bytes:
 
 
 def change_length(draw: random.Random, data: bytes) -> bytes:
-    """Let a file say that its header has another length."""
-    found = draw.choice(
+    """Change the length of the header."""
+    length = draw.choice(
         [0, 1, 2**20, 2**31, 2**63, 2**64 - 1, draw.randrange(2 * len(data))]
     )
-    return found.to_bytes(8, "little") + data[8:]
+    return length.to_bytes(8, "little") + data[8:]
 
 
 def change_bytes(draw: random.Random, data: bytes) -> bytes:
     """Damage some bytes of a header."""
     damaged = bytearray(data)
-    most = min(len(data), 8 + int.from_bytes(data[:8], "little"))
+    end = min(len(data), 8 + int.from_bytes(data[:8], "little"))
     for _ in range(draw.randint(1, 4)):
-        damaged[draw.randrange(most)] = draw.randrange(256)
+        damaged[draw.randrange(end)] = draw.randrange(256)
     return bytes(damaged)
 
 
 def change_size(draw: random.Random, data: bytes) -> bytes:
-    """Cut a file off, or add to it."""
+    """Truncate or extend a file."""
     return data[: draw.randrange(len(data))] if draw.random() < 0.7 else data + b"more"
 
 
 def change_nesting(draw: random.Random, data: bytes) -> bytes:
-    """Nest a header deeper than anybody needs."""
+    """Nest a header deeply."""
     depth = draw.choice((100, 10_000, 500_000))
     text = (b'{"a":' if draw.random() < 0.5 else b"[") * depth
     text = text[: 2**20]
@@ -203,7 +203,7 @@ FILE_CHANGES = (change_header,) * 4 + (
 
 
 def change_manifest(draw: random.Random, manifest: dict[str, Any]) -> None:
-    """Let a manifest say something else."""
+    """Change an entry of a manifest."""
     odd = [*NUMBERS, "../x.safetensors", "x" * 70, float("nan")]
     files, name = manifest["files"], draw.choice(sorted(manifest["files"]))
     kind = draw.randrange(6)
@@ -222,7 +222,7 @@ def change_manifest(draw: random.Random, manifest: dict[str, Any]) -> None:
 
 
 class Headers:
-    """A checkpoint that is damaged in one place at a time."""
+    """A checkpoint of which one file at a time is damaged."""
 
     def __init__(self, folder: Path, draw: random.Random) -> None:
         self._path = save_checkpoint(folder, 4, ARRAYS, {"rows": {"0": "a"}, "matches": 0})
@@ -230,7 +230,7 @@ class Headers:
         self._whole = {file.name: file.read_bytes() for file in self._path.iterdir()}
 
     def damage(self) -> None:
-        """Put everything back, and damage one file."""
+        """Restore all files, then damage one."""
         for name, data in self._whole.items():
             (self._path / name).write_bytes(data)
         manifest = json.loads(self._whole["manifest.json"])
@@ -262,5 +262,5 @@ class Headers:
             (self._path / "manifest.json").write_bytes(json.dumps(manifest).encode())
 
     def load(self) -> None:
-        """Read the checkpoint as a run does that goes on."""
+        """Read the checkpoint as a resumed run does."""
         load_checkpoint(self._path)

@@ -1,11 +1,11 @@
-"""What a round's lag does to learners of a policy: the same seeds under each schedule.
+"""How lag affects actor-critic algorithms: the same seeds under each schedule.
 
     python experiments/lag.py [--seeds 5] [--rounds 60] [--out lag.json]
 
-In `sync` a round is learned from with the weights that played it; in `pipelined` they have
-made one round of updates since; in `async` it depends on the machine. What counts is the
-mean return in the last quarter of the rounds, as played while learning: two agents in
-treasurehunt, short runs, every seed shown.
+In `sync` the weights that learn from a round are those that played it; in `pipelined` they
+are one round of updates ahead; in `async` it depends on the machine. The score is the mean
+return in the last quarter of the training rounds: two agents in treasurehunt, short runs,
+every seed shown.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ console = Console()
 
 
 def score(algorithm: str, schedule: str, seed: int, rounds: int) -> dict[str, Any]:
-    """Train; return the mean return in the last quarter of the rounds."""
-    import rookery  # here, because reading the options needs no torch
+    """Train a run; return its mean return in the last quarter of the rounds."""
+    import rookery  # imported late, so that --help does not load torch
 
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -66,15 +66,15 @@ def score(algorithm: str, schedule: str, seed: int, rounds: int) -> dict[str, An
     }
 
 
-def show(found: list[dict[str, Any]]) -> None:
-    """Print means over seeds, with 95 % intervals, and every seed."""
+def show(results: list[dict[str, Any]]) -> None:
+    """Print means over seeds with 95 % intervals, and the score of every seed."""
     table = Table("algorithm", "schedule", "mean return", "95 %", "seeds")
     for algorithm in ALGORITHMS:
         for schedule in SCHEDULES:
             scores = [
-                one["return"]
-                for one in found
-                if (one["algorithm"], one["schedule"]) == (algorithm, schedule)
+                result["return"]
+                for result in results
+                if (result["algorithm"], result["schedule"]) == (algorithm, schedule)
             ]
             if scores:
                 low, high = bootstrap(scores, partial(np.mean, axis=-1))
@@ -83,26 +83,30 @@ def show(found: list[dict[str, Any]]) -> None:
                     schedule,
                     f"{np.mean(scores):.2f}",
                     f"{low:.2f} to {high:.2f}",
-                    "  ".join(f"{one:.2f}" for one in scores),
+                    "  ".join(f"{score:.2f}" for score in scores),
                 )
     console.print(table)
 
 
 def main() -> None:
-    """Run, print and write what was found."""
+    """Train all runs, then print and write the scores."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds")
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--schedules", default=",".join(SCHEDULES))
-    parser.add_argument("--out", type=Path, default=Path("lag.json"))
-    chosen = parser.parse_args()
-    found = []
-    for seed in range(chosen.seeds):
+    parser.add_argument(
+        "--schedules", default=",".join(SCHEDULES), help="separated by commas"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("lag.json"), help="JSON file to write"
+    )
+    options = parser.parse_args()
+    results = []
+    for seed in range(options.seeds):
         for algorithm in ALGORITHMS:
-            for schedule in chosen.schedules.split(","):
-                found.append(score(algorithm, schedule, seed, chosen.rounds))
-                chosen.out.write_text(json.dumps(found, indent=2))
-    show(found)
+            for schedule in options.schedules.split(","):
+                results.append(score(algorithm, schedule, seed, options.rounds))
+                options.out.write_text(json.dumps(results, indent=2))
+    show(results)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Whether schedules change what is learned: sync, pipelined and async over paired seeds.
+"""Whether the schedule changes what is learned: sync, pipelined and async, paired by seed.
 
     python experiments/learning.py --out FOLDER [--part hunt|stag] [--seconds 1500]
 
-`hunt`: what agents score in treasurehunt after a short training. `stag`: the share of seeds
-that end in stag, in a stag hunt that ends in stag about as often as in hare.
+`hunt`: the score in treasurehunt after a short training. `stag`: the share of seeds that
+end in stag, in a stag hunt that ends in stag about as often as in hare.
 
-FOLDER/runs.jsonl gets a line per finished run, and what is there is not run again: stop it
-at any time and go on later. One folder belongs to one state of the code.
+FOLDER/runs.jsonl gets a line per finished run. Finished runs are not repeated, so the
+script can be interrupted and restarted at any time. Use a new folder for every version of
+the code.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from rich.table import Table
 from rookery.studies.statistics import bootstrap, interquartile_mean
 
 SCHEDULES = ("sync", "pipelined", "async")
-SIDE_BY_SIDE = (("sync", "pipelined"), ("async",))
-"""Without workers, sync and pipelined give the same bits and need one core each. Async is
-real only with processes, which need both."""
+PARALLEL = (("sync", "pipelined"), ("async",))
+"""Sync and pipelined give the same bits without workers and need one core each. Async is
+only real with several processes, which need both cores."""
 TOLERATED = -0.05
-"""How much less than with sync agents may score."""
+"""The largest acceptable loss against sync, as a share of its score."""
 EVALUATION_SEED = 1_000_003
 STAG_HUNT = {
     "game": {"turns": 20, "both_second": 1.0, "tempted": 1.6},
@@ -50,8 +51,8 @@ STAG_HUNT = {
     "epsilon": {"steps": 1500},
     "replay": {"warmup": 80, "capacity": 2000},
 }
-"""A stag is worth 4 for two and nothing alone; a hare 1.6 beside a stag hunter, else 1.
-Chosen with sync alone, which then ends in stag with about 6 of 10 seeds."""
+"""A stag is worth 4 to two hunters and nothing to one; a hare is worth 1.6 next to a stag
+hunter, else 1. Tuned with sync only, which ends in stag in about 6 of 10 seeds."""
 GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "hunt": ("treasurehunt", {"game": {}}),
     "stag": ("iterated_stag_hunt", STAG_HUNT),
@@ -64,7 +65,7 @@ Scores = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be trained and judged."""
+    """One run to train and evaluate."""
 
     part: str
     schedule: str
@@ -74,7 +75,7 @@ class Job:
 
 
 class Sizes(NamedTuple):
-    """How much is run of a part."""
+    """The size of a part."""
 
     seeds: int
     rounds: int
@@ -82,8 +83,8 @@ class Sizes(NamedTuple):
 
 
 def score_of(job: Job) -> dict[str, Any]:
-    """Train, play greedily, and return what became of it."""
-    import rookery  # here, because main needs no torch
+    """Train a run, play greedily, and return the scores."""
+    import rookery  # imported late, because main does not need torch
 
     game, settings = GAMES[job.part]
     started = time.perf_counter()
@@ -104,36 +105,38 @@ def score_of(job: Job) -> dict[str, Any]:
             seed=EVALUATION_SEED,
             **settings["game"],
         )
-    found = {"score": match.summary()["mean"]}
+    scores = {"score": match.summary()["mean"]}
     if job.part == "stag":
-        found["stag"] = float(np.mean([e.counts["stag"] / e.turns for e in match.episodes]))
-    return {**asdict(job), **found, "seconds": time.perf_counter() - started}
+        scores["stag"] = float(
+            np.mean([e.counts["stag"] / e.turns for e in match.episodes])
+        )
+    return {**asdict(job), **scores, "seconds": time.perf_counter() - started}
 
 
 # Running.
 
 
 def batches(part: str, sizes: Sizes) -> Iterator[list[Job]]:
-    """Yield runs that may go side by side, all schedules of a seed before the next seed."""
+    """Yield runs that can run in parallel, all schedules of a seed before the next seed."""
     for seed in range(sizes.seeds):
-        for schedules in SIDE_BY_SIDE:
+        for schedules in PARALLEL:
             yield [Job(part, schedule, seed, *sizes[1:]) for schedule in schedules]
 
 
 def read_finished(path: Path) -> dict[Job, dict[str, Any]]:
-    """Return the lines of runs that are finished."""
+    """Return the results of finished runs."""
     if not path.exists():
         return {}
-    every = path.read_text("utf-8").splitlines(keepends=True)
-    lines = [json.loads(line) for line in every if line[-1] == "\n"]
-    if len(lines) < len(every):  # a crash cut the last off; the next must not join it
-        path.write_text("".join(every[:-1]), "utf-8")
+    texts = path.read_text("utf-8").splitlines(keepends=True)
+    lines = [json.loads(text) for text in texts if text[-1] == "\n"]
+    if len(lines) < len(texts):  # a crash truncated the last; the next must not join it
+        path.write_text("".join(texts[:-1]), "utf-8")
     names = [field.name for field in fields(Job)]
     return {Job(**{name: line[name] for name in names}): line for line in lines}
 
 
 def run_all(parts: Mapping[str, Sizes], path: Path, until: float) -> dict[Job, Any]:
-    """Run what is not finished, until the time is up; return all that is."""
+    """Run what is not finished until time is up; return the results of all."""
     finished = read_finished(path)
     todo = [batch for part, sizes in parts.items() for batch in batches(part, sizes)]
     left = [b for batch in todo if (b := [job for job in batch if job not in finished])]
@@ -146,26 +149,26 @@ def run_all(parts: Mapping[str, Sizes], path: Path, until: float) -> dict[Job, A
                 finished[job] = line
                 lines.write(json.dumps(line) + "\n")
                 lines.flush()
-                console.print(told(line, number, len(left)), highlight=False)
+                console.print(describe(line, number, len(left)), highlight=False)
     return finished
 
 
-def told(line: Mapping[str, Any], number: int, batches: int) -> str:
-    """Return a run in one line."""
-    about = f"{line['part']} {line['schedule']:9} seed {line['seed']:2}"
-    return f"{about} {line['score']:7.1f} {line['seconds']:4.0f} s ({number} of {batches})"
+def describe(line: Mapping[str, Any], number: int, batches: int) -> str:
+    """Return a line about a finished run."""
+    run = f"{line['part']} {line['schedule']:9} seed {line['seed']:2}"
+    return f"{run} {line['score']:7.1f} {line['seconds']:4.0f} s ({number} of {batches})"
 
 
 def scores_of(finished: Mapping[Job, Any], part: str, sizes: Sizes, key: str) -> Scores:
-    """Return what every seed brought; only seeds that all schedules have finished."""
-    wanted = [job for batch in batches(part, sizes) for job in batch]
-    found: Scores = {schedule: {} for schedule in SCHEDULES}
-    for job in wanted:
+    """Return the scores of the seeds that all schedules have finished."""
+    jobs = [job for batch in batches(part, sizes) for job in batch]
+    scores: Scores = {schedule: {} for schedule in SCHEDULES}
+    for job in jobs:
         if job in finished:
-            found[job.schedule][job.seed] = finished[job][key]
-    common = set.intersection(*(set(seeds) for seeds in found.values()))
+            scores[job.schedule][job.seed] = finished[job][key]
+    common = set.intersection(*(set(seeds) for seeds in scores.values()))
     return {
-        name: {s: x for s, x in own.items() if s in common} for name, own in found.items()
+        name: {s: x for s, x in own.items() if s in common} for name, own in scores.items()
     }
 
 
@@ -173,7 +176,7 @@ def scores_of(finished: Mapping[Job, Any], part: str, sizes: Sizes, key: str) ->
 
 
 def compare_scores(scores: Scores) -> dict[str, Any]:
-    """Return scores with intervals, and how they differ from those of sync."""
+    """Return scores with intervals, and their difference from sync."""
     report: dict[str, Any] = {"scores": scores, "schedules": {}, "differences": {}}
     for name, own in scores.items():
         values = list(own.values())
@@ -185,24 +188,24 @@ def compare_scores(scores: Scores) -> dict[str, Any]:
     for name in SCHEDULES[1:]:
         pair = list(scores[name].values()), list(scores["sync"].values())
         mean, bound = relative_difference(*pair)
-        about = {"mean": mean, "lower_bound": bound, "holds": bound > TOLERATED}
-        report["differences"][f"{name} - sync"] = about
+        difference = {"mean": mean, "lower_bound": bound, "holds": bound > TOLERATED}
+        report["differences"][f"{name} - sync"] = difference
     return report
 
 
 def compare_shares(shares: Scores) -> dict[str, Any]:
-    """Return how many seeds ended in stag, and whether schedules differ in it."""
+    """Return how many seeds ended in stag, and whether schedules differ."""
     report: dict[str, Any] = {"shares": shares, "schedules": {}, "differences": {}}
     hits = {name: sum(x > 0.5 for x in own.values()) for name, own in shares.items()}
     count = len(shares["sync"])
     for name, stags in hits.items():
-        about = {"stag": stags, "seeds": count, "share": stags / count}
-        report["schedules"][name] = {**about, "interval": wilson(stags, count)}
+        counts = {"stag": stags, "seeds": count, "share": stags / count}
+        report["schedules"][name] = {**counts, "interval": wilson(stags, count)}
     for name in SCHEDULES[1:]:
         low, high = share_difference(hits[name], count, hits["sync"], count)
-        about = {"interval": [low, high], "holds": low <= 0.0 <= high}
-        about["mean"] = (hits[name] - hits["sync"]) / count
-        report["differences"][f"{name} - sync"] = about
+        difference = {"interval": [low, high], "holds": low <= 0.0 <= high}
+        difference["mean"] = (hits[name] - hits["sync"]) / count
+        report["differences"][f"{name} - sync"] = difference
     return report
 
 
@@ -210,78 +213,82 @@ def compare_shares(shares: Scores) -> dict[str, Any]:
 
 
 def show_scores(report: Mapping[str, Any]) -> None:
-    """Print every seed's score, and what they come to."""
-    scores, own = report["scores"], [report["schedules"][name] for name in SCHEDULES]
+    """Print the score of every seed, their means and the differences."""
+    scores = report["scores"]
+    summaries = [report["schedules"][name] for name in SCHEDULES]
     console.print(f"\n[bold]treasurehunt[/], mean return, {len(scores['sync'])} seeds")
     rows = [[f"seed {s}", *(scores[n][s] for n in SCHEDULES)] for s in scores["sync"]]
-    rows.append(["mean", *(one["mean"] for one in own)])
-    rows.append(["interquartile mean", *(one["iqm"] for one in own)])
-    bounds = ["{:.1f} – {:.1f}".format(*one["interval"]) for one in own]
-    show_table(("", *SCHEDULES), [*rows, ["its 95 % interval", *bounds]])
-    for name, found in report["differences"].items():
-        bound = f"{found['mean']:+.1%} of sync's mean, at least {found['lower_bound']:+.1%}"
-        show_verdict(f"{name}: {bound} (wanted: {TOLERATED:+.0%})", found["holds"])
+    rows.append(["mean", *(summary["mean"] for summary in summaries)])
+    rows.append(["interquartile mean", *(summary["iqm"] for summary in summaries)])
+    bounds = ["{:.1f} – {:.1f}".format(*summary["interval"]) for summary in summaries]
+    show_table(("", *SCHEDULES), [*rows, ["95 % interval", *bounds]])
+    for name, difference in report["differences"].items():
+        mean, bound = difference["mean"], difference["lower_bound"]
+        text = f"{name}: {mean:+.1%} of sync's mean, lower bound {bound:+.1%}"
+        show_result(f"{text} (required: {TOLERATED:+.0%})", difference["holds"])
 
 
 def show_shares(report: Mapping[str, Any]) -> None:
     """Print how often each schedule ended in stag."""
     console.print("\n[bold]stag hunt[/], share of seeds that end in stag")
     rows = []
-    for name, one in report["schedules"].items():
-        seen = f"{one['stag']} of {one['seeds']}"
-        interval = "{:.0%} – {:.0%}".format(*one["interval"])
-        rows.append([name, seen, f"{one['share']:.0%}", interval])
+    for name, summary in report["schedules"].items():
+        count = f"{summary['stag']} of {summary['seeds']}"
+        interval = "{:.0%} – {:.0%}".format(*summary["interval"])
+        rows.append([name, count, f"{summary['share']:.0%}", interval])
     show_table(("schedule", "stag", "share", "95 % interval"), rows)
-    for name, found in report["differences"].items():
-        interval = "{:+.0%} to {:+.0%}".format(*found["interval"])
-        said = f"{name}: {found['mean']:+.0%}, probably {interval} (wanted: 0 within)"
-        show_verdict(said, found["holds"])
+    for name, difference in report["differences"].items():
+        interval = "{:+.0%} to {:+.0%}".format(*difference["interval"])
+        text = f"{name}: {difference['mean']:+.0%}, 95 % interval {interval}"
+        show_result(f"{text} (required: it contains 0)", difference["holds"])
 
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows of figures under titles."""
+    """Print a table."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for place, title in enumerate(titles):
-        table.add_column(title, justify="right" if place else "left")
+    for i, title in enumerate(titles):
+        table.add_column(title, justify="right" if i else "left")
     for row in rows:
         table.add_row(*(x if isinstance(x, str) else f"{x:.1f}" for x in row))
     console.print(table)
 
 
-def show_verdict(said: str, holds: bool) -> None:
-    """Print whether something holds."""
+def show_result(text: str, holds: bool) -> None:
+    """Print a statement and whether it holds."""
     mark = "[green]holds[/]" if holds else "[red]does not hold[/]"
-    console.print(f"{said}: {mark}", highlight=False, soft_wrap=True)
+    console.print(f"{text}: {mark}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
-    """Run what is asked for, and report what there is."""
-    words = parse()
-    hunt = Sizes(words.seeds, words.rounds, words.episodes)
-    stag = Sizes(words.stag_seeds, words.stag_rounds, 8)
+    """Run what is not finished, and report."""
+    options = parse()
+    hunt = Sizes(options.seeds, options.rounds, options.episodes)
+    stag = Sizes(options.stag_seeds, options.stag_rounds, 8)
     parts = {"hunt": hunt, "stag": stag}
-    chosen = {words.part: parts[words.part]} if words.part else parts
-    words.out.mkdir(parents=True, exist_ok=True)
-    finished = run_all(chosen, words.out / "runs.jsonl", time.monotonic() + words.seconds)
+    selected = {options.part: parts[options.part]} if options.part else parts
+    options.out.mkdir(parents=True, exist_ok=True)
+    finished = run_all(
+        selected, options.out / "runs.jsonl", time.monotonic() + options.seconds
+    )
     report: dict[str, Any] = {}
     scores = scores_of(finished, "hunt", hunt, "score")
-    if len(scores["sync"]) > 1:  # one seed says nothing of others
+    if len(scores["sync"]) > 1:  # intervals need several seeds
         report["hunt"] = compare_scores(scores)
         show_scores(report["hunt"])
     shares = scores_of(finished, "stag", stag, "stag")
     if shares["sync"]:
         report["stag"] = compare_shares(shares)
         show_shares(report["stag"])
-    (words.out / "report.json").write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    (options.out / "report.json").write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 
 
 def parse() -> argparse.Namespace:
-    """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--part", choices=list(GAMES), help="only this part")
     parser.add_argument(
-        "--seconds", type=float, default=1e9, help="then start no more runs"
+        "--seconds", type=float, default=1e9, help="start no runs after this"
     )
     for name, default in (("seeds", 10), ("rounds", 60), ("episodes", 50)):
         parser.add_argument(f"--{name}", type=int, default=default, help="of treasurehunt")

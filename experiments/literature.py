@@ -1,11 +1,11 @@
-"""Sweeps from the literature on social dilemmas, reproduced in shape.
+"""Sweeps from the literature on social dilemmas, reproduced qualitatively.
 
     python experiments/literature.py --out FOLDER [--parts gathering,stag] [--seeds 3]
 
 `gathering`: do learners zap more when apples are scarcer? `harvest`: do selfish learners
 let the commons collapse? `cleanup`: do they clean? `stag`: how many seeds end in stag, as
-it gets riskier? FOLDER gets a line per run and a picture per part. What is there is not
-made again: stop it at any time and go on later.
+it gets riskier? FOLDER gets a line per run and a picture per part. Finished
+runs are not repeated, so the script can be interrupted and restarted at any time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from batch import carry_out, rookery, words_of
+from batch import overrides, rookery, run_all
 from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
@@ -32,9 +32,9 @@ from rich.table import Table
 import rookery as library
 
 LAST = 0.25
-"""The share that counts as the end: of a run's rounds, and of an episode's turns."""
+"""The share of a run's rounds, and of an episode's turns, that counts as its end."""
 EPISODES = 32
-"""Played after training, and by scripted players."""
+"""Episodes played after training, and by scripted players."""
 COMMON = {
     "algorithm": "dqn",
     "workers": 0,
@@ -55,25 +55,26 @@ Episodes = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What learners, or scripted players, did."""
+    """Episodes of learners or of scripted players."""
 
     episodes: Episodes
     """Lines of episodes.jsonl."""
     rewards: np.ndarray
-    """(episodes, turns, agents) of a match played for it."""
+    """Rewards of a match, (episodes, turns, agents)."""
 
     def per_100_turns(self, count: str) -> float:
-        """Return how often something happened, per agent and 100 turns."""
-        happened = sum(sum(one["counts"][count].values()) for one in self.episodes)
-        turns = sum(one["turns"] * len(one["returns"]) for one in self.episodes)
-        return 100.0 * happened / turns
+        """Return a count of the game, per agent and 100 turns."""
+        total = sum(sum(episode["counts"][count].values()) for episode in self.episodes)
+        turns = sum(episode["turns"] * len(episode["returns"]) for episode in self.episodes)
+        return 100.0 * total / turns
 
-    def of_all(self) -> float:
-        """Return the return of all agents together, per episode."""
-        return float(np.mean([sum(one["returns"].values()) for one in self.episodes]))
+    def total_return(self) -> float:
+        """Return the mean sum of the returns of all agents, per episode."""
+        sums = [sum(episode["returns"].values()) for episode in self.episodes]
+        return float(np.mean(sums))
 
-    def late(self) -> float:
-        """Return the reward in an episode's last quarter, per agent and 100 turns."""
+    def late_reward(self) -> float:
+        """Return the reward in the last quarter of episodes, per agent and 100 turns."""
         start = int((1 - LAST) * self.rewards.shape[1])
         return float(100.0 * self.rewards[:, start:].mean())
 
@@ -93,15 +94,15 @@ class Sweep:
     seeds: int = 3
     logarithmic: bool = False
     inverted: bool = False
-    """Whether smaller values are further to the right."""
+    """Whether smaller values are drawn further right."""
     share: bool = False
-    """Whether to draw the share of seeds above one half, and not every seed."""
+    """Whether to draw the share of seeds above one half instead of every seed."""
 
     @property
-    def of_game(self) -> dict[str, Any]:
-        """The game's settings that are not varied."""
-        words = self.settings.items()
-        return {k.removeprefix("game."): v for k, v in words if k.startswith("game.")}
+    def game_settings(self) -> dict[str, Any]:
+        """The settings of the game that are not varied."""
+        items = self.settings.items()
+        return {k.removeprefix("game."): v for k, v in items if k.startswith("game.")}
 
 
 SWEEPS = {
@@ -128,8 +129,8 @@ SWEEPS = {
         "regrow",
         (0.002, 0.005, 0.02),
         {
-            "return of all, per episode": Outcome.of_all,
-            "apples per 100 turns, last quarter": Outcome.late,
+            "return of all, per episode": Outcome.total_return,
+            "apples per 100 turns, last quarter": Outcome.late_reward,
         },
         200,
         {"epsilon.steps": 60_000},
@@ -141,7 +142,7 @@ SWEEPS = {
         "pollution",
         (0.005, 0.02, 0.05),
         {
-            "return of all, per episode": Outcome.of_all,
+            "return of all, per episode": Outcome.total_return,
             "cleaned per 100 turns": lambda o: o.per_100_turns("cleaned"),
         },
         200,
@@ -179,12 +180,12 @@ SWEEPS = {
 
 
 def run(part: str, value: float, seed: int) -> dict[str, Any]:
-    """Train one run; return what its last episodes show."""
+    """Train one run; return the measures of its last episodes."""
     sweep = SWEEPS[part]
     settings = {**COMMON, **sweep.settings, f"game.{sweep.setting}": value, "seed": seed}
     with tempfile.TemporaryDirectory() as name:
-        folder, words = Path(name) / "run", words_of({**settings, "rounds": sweep.rounds})
-        done = rookery("train", sweep.game, *words, "--run", folder)
+        folder, settings = Path(name) / "run", {**settings, "rounds": sweep.rounds}
+        done = rookery("train", sweep.game, *overrides(settings), "--run", folder)
         lines = (folder / "episodes.jsonl").read_text().splitlines()
         learners = library.Run(folder).players()
         for agent in learners.values():
@@ -193,51 +194,51 @@ def run(part: str, value: float, seed: int) -> dict[str, Any]:
     episodes = [json.loads(line) for line in lines]
     last = [e for e in episodes if e["round"] > (1 - LAST) * sweep.rounds]
     outcome = Outcome(last, rewards_of(match))
-    found: dict[str, Any] = {name: of(outcome) for name, of in sweep.measures.items()}
-    return found | {"seconds": done["seconds"]}
+    measures = {name: measure(outcome) for name, measure in sweep.measures.items()}
+    return measures | {"seconds": done["seconds"]}
 
 
 def play(sweep: Sweep, value: float, players: Any) -> library.Match:
-    """Play with one of the sweep's settings."""
-    settings = {**sweep.of_game, sweep.setting: value}
+    """Play and record some episodes with one value of the varied setting."""
+    settings = {**sweep.game_settings, sweep.setting: value}
     return library.play(
         sweep.game, players, episodes=EPISODES, seed=1_000_003, record=True, **settings
     )
 
 
 def rewards_of(match: library.Match) -> np.ndarray:
-    """Return what everybody got, (episodes, turns, agents)."""
-    return np.stack([one.arrays["rewards"] for one in match.recordings])
+    """Return the rewards of a match, (episodes, turns, agents)."""
+    return np.stack([recording.arrays["rewards"] for recording in match.recordings])
 
 
 def scripted(sweep: Sweep, player: str, value: float) -> Outcome:
-    """Return what scripted players do in the same game."""
+    """Return the episodes of scripted players in the same game."""
     match = play(sweep, value, player)
     ids = [spec.id for spec in match.agents]
     lines = [
         {
-            "turns": one.turns,
-            "returns": dict(zip(ids, one.returns.tolist(), strict=True)),
-            "counts": {k: dict(zip(ids, c, strict=True)) for k, c in one.counts.items()},
+            "turns": e.turns,
+            "returns": dict(zip(ids, e.returns.tolist(), strict=True)),
+            "counts": {k: dict(zip(ids, c, strict=True)) for k, c in e.counts.items()},
         }
-        for one in match.episodes
+        for e in match.episodes
     ]
     return Outcome(lines, rewards_of(match))
 
 
 def draw(part: str, runs: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw learners, and scripted players beside them, over the setting."""
+    """Draw learners and scripted players over the varied setting."""
     sweep = SWEEPS[part]
     size = (4.4 * len(sweep.measures), 3.3)
     figure, panels = plt.subplots(1, len(sweep.measures), figsize=size, dpi=120)
-    values = sorted({one["value"] for one in runs})
-    theirs = {p: [scripted(sweep, p, v) for v in values] for p in sweep.players}
+    values = sorted({run["value"] for run in runs})
+    baselines = {p: [scripted(sweep, p, v) for v in values] for p in sweep.players}
     for axes, (name, measure) in zip(
         np.atleast_1d(panels), sweep.measures.items(), strict=True
     ):
-        for style, (player, outcomes) in zip((":", "--"), theirs.items(), strict=False):
-            found = [measure(outcome) for outcome in outcomes]
-            axes.plot(values, found, style, color="0.45", label=f"scripted {player}")
+        for style, (player, outcomes) in zip((":", "--"), baselines.items(), strict=False):
+            measured = [measure(outcome) for outcome in outcomes]
+            axes.plot(values, measured, style, color="0.45", label=f"scripted {player}")
         draw_learners(axes, sweep, name, runs)
         axes.set_xscale("log" if sweep.logarithmic else "linear")
         axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -257,9 +258,9 @@ def draw(part: str, runs: Sequence[dict[str, Any]], path: Path) -> None:
 def draw_learners(
     axes: Axes, sweep: Sweep, name: str, runs: Sequence[dict[str, Any]]
 ) -> None:
-    """Draw every seed and their middle, or the share of seeds above one half."""
-    values = sorted({one["value"] for one in runs})
-    groups = [[one[name] for one in runs if one["value"] == value] for value in values]
+    """Draw every seed and their median, or the share of seeds above one half."""
+    values = sorted({run["value"] for run in runs})
+    groups = [[run[name] for run in runs if run["value"] == value] for value in values]
     if sweep.share:
         shares = [np.mean(np.array(group) > 0.5) for group in groups]
         label = f"learners, {len(groups[0])} seeds each"
@@ -268,41 +269,41 @@ def draw_learners(
         return
     for value, group in zip(values, groups, strict=True):
         axes.plot([value] * len(group), group, "o", color=BLUE, alpha=0.45, ms=5)
-    middles = [float(np.median(group)) for group in groups]
-    axes.plot(values, middles, color=BLUE, label="learners, every seed")
+    medians = [float(np.median(group)) for group in groups]
+    axes.plot(values, medians, color=BLUE, label="learners, every seed")
 
 
 def report(part: str, runs: Sequence[dict[str, Any]]) -> None:
-    """Print every seed."""
+    """Print the measures of every seed."""
     sweep = SWEEPS[part]
     table = Table(box=None, header_style="bold")
     for name in (f"game.{sweep.setting}", *sweep.measures):
         table.add_column(name)
-    for value in sorted({one["value"] for one in runs}):
-        mine = [one for one in runs if one["value"] == value]
-        cells = [" ".join(f"{one[name]:.2f}" for one in mine) for name in sweep.measures]
+    for value in sorted({run["value"] for run in runs}):
+        seeds = [run for run in runs if run["value"] == value]
+        cells = [" ".join(f"{run[name]:.2f}" for run in seeds) for name in sweep.measures]
         table.add_row(f"{value:g}", *cells)
     Console().print(table)
 
 
 def main() -> None:
-    """Train what is left, two at a time; draw and report."""
+    """Train the runs that are not finished; draw and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--parts", default=",".join(SWEEPS))
-    parser.add_argument("--seeds", type=int, help="of every part; by default its own")
-    parser.add_argument("--at-once", type=int, default=2)
-    asked = parser.parse_args()
-    for part in asked.parts.split(","):
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--parts", default=",".join(SWEEPS), help="separated by commas")
+    parser.add_argument("--seeds", type=int, help="default: 20 for stag, 3 otherwise")
+    parser.add_argument("--at-once", type=int, default=2, help="runs in parallel")
+    options = parser.parse_args()
+    for part in options.parts.split(","):
         jobs = [
             (part, value, seed)
-            for seed in range(asked.seeds or SWEEPS[part].seeds)
+            for seed in range(options.seeds or SWEEPS[part].seeds)
             for value in SWEEPS[part].values
         ]
-        path, names = asked.out / f"{part}.jsonl", ("part", "value", "seed")
-        runs = carry_out(jobs, names, run, path, asked.at_once)
+        path, names = options.out / f"{part}.jsonl", ("part", "value", "seed")
+        runs = run_all(jobs, names, run, path, options.at_once)
         report(part, runs)
-        draw(part, runs, asked.out / f"sweep-{part}.png")
+        draw(part, runs, options.out / f"sweep-{part}.png")
 
 
 if __name__ == "__main__":

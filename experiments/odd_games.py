@@ -1,7 +1,7 @@
-"""Foreign games that are odd in many legal ways, as settings say.
+"""Foreign games with unusual but legal features, chosen by settings.
 
-Agents have strange names, see strange things, die, join late or never, may not do
-everything, and live for a single turn. Everything random comes from the seed of a reset.
+Agents with odd names and observation spaces, agents that die, join late or never, illegal
+actions, and episodes of a single turn. All randomness comes from the seed of `reset`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Ends = Literal["terminated", "truncated", "either"]
 
 
 def space_of(sees: str) -> spaces.Space[Any]:
-    """Return what an agent sees."""
+    """Return the observation space of an agent."""
     vector = spaces.Box(-1, 1, (3,), np.float32)
-    found: dict[str, spaces.Space[Any]] = {
+    by_name: dict[str, spaces.Space[Any]] = {
         "vector": vector,
         "grid": spaces.Box(0, 255, (5, 4, 3), np.uint8),
         "dict": spaces.Dict(place=spaces.Box(-9, 9, (2, 2), np.float64), clock=vector),
         "scalar": spaces.Box(-1, 1, (), np.float32),
         "counts": spaces.MultiDiscrete([3, 5]),
     }
-    return found[sees]
+    return by_name[sees]
 
 
 class Herd(ParallelEnv):
-    """All act at once; what one does moves what all see."""
+    """All agents act at once, and the first action decides the rewards."""
 
     metadata = {"name": "herd"}
 
@@ -53,15 +53,15 @@ class Herd(ParallelEnv):
         self._space = space_of(sees)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """All see the same kind of thing."""
+        """Return the same space for all agents."""
         return self._space
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """They differ in how much they can do."""
+        """Return two or three actions, depending on the agent."""
         return spaces.Discrete(2 + self.possible_agents.index(agent) % 2)
 
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
-        """Start anew; with deaths, the last agent comes only in the second turn."""
+        """Start an episode; with deaths, the last agent joins in the second turn."""
         self.random = np.random.default_rng(seed)
         self._space.seed(int(self.random.integers(2**31)))
         self.turn = 0
@@ -70,13 +70,13 @@ class Herd(ParallelEnv):
         return {agent: self._space.sample() for agent in self.agents}, {}
 
     def step(self, actions: dict[str, int]) -> Any:
-        """Pay for agreeing with the first; end as the settings say."""
+        """Reward agreement with the first agent; end as the settings say."""
         self.turn += 1
         agents = list(self.agents)
         if self.deaths and self.turn == 1 and len(agents) < len(self.possible_agents):
             agents.append(self.possible_agents[-1])
         first = next(iter(actions.values()))
-        pay = {
+        rewards = {
             a: float(actions.get(a) == first) - 0.5 + self.random.random() for a in agents
         }
         over = self.turn >= self.length
@@ -88,13 +88,13 @@ class Herd(ParallelEnv):
         if self.deaths and self.turn == 2:
             dead[agents[0]] = True
         cut = {a: truncated and not dead[a] for a in agents}
-        seen = {agent: self._space.sample() for agent in agents}
+        observations = {agent: self._space.sample() for agent in agents}
         self.agents = [a for a in agents if not (dead[a] or cut[a])]
-        return seen, pay, dead, cut, {agent: {} for agent in agents}
+        return observations, rewards, dead, cut, {agent: {} for agent in agents}
 
 
 class Queue(AECEnv):
-    """Agents move in turn, and may not repeat the move before theirs."""
+    """Agents move in turn and cannot repeat the previous move."""
 
     metadata = {"name": "queue", "is_parallelizable": False}
 
@@ -104,7 +104,7 @@ class Queue(AECEnv):
         self.possible_agents, self.length = NAMES[names][:size], length
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """What was played last, and what may be played."""
+        """Return the space of the last move and of the legal moves."""
         return spaces.Dict(
             observation=spaces.Box(0, 1, (4,), np.float32),
             action_mask=spaces.Box(0, 1, (3,), np.int8),
@@ -115,7 +115,7 @@ class Queue(AECEnv):
         return spaces.Discrete(3)
 
     def observe(self, agent: str) -> Any:
-        """See the last move, and how far the game has come."""
+        """Return the last move, the progress of the game and the legal moves."""
         board = np.zeros(4, np.float32)
         mask = np.ones(3, np.int8)
         if self.last is not None:
@@ -124,7 +124,7 @@ class Queue(AECEnv):
         return {"observation": board, "action_mask": mask}
 
     def reset(self, seed: int | None = None, options: Any = None) -> None:
-        """Start anew; the seed says what lies on the table, and who begins."""
+        """Start an episode; the seed decides the first illegal move and the first agent."""
         self.random = np.random.default_rng(seed)
         self.agents = list(self.possible_agents)
         self.moves, self.last = 0, int(self.random.integers(3))
@@ -136,7 +136,7 @@ class Queue(AECEnv):
         self.agent_selection = self.agents[int(self.random.integers(len(self.agents)))]
 
     def step(self, action: int) -> None:
-        """Pay the mover by its move, and the next one a little."""
+        """Reward the agent for its move, and the next agent a little."""
         mover = self.agent_selection
         if self.terminations[mover] or self.truncations[mover]:
             self._was_dead_step(action)
@@ -156,7 +156,7 @@ class Queue(AECEnv):
 
 
 class Solo(gymnasium.Env):
-    """One agent that is to guess which of its numbers is the largest."""
+    """One agent, rewarded for pointing at the largest of four numbers."""
 
     metadata = {"render_modes": []}
 
@@ -166,21 +166,21 @@ class Solo(gymnasium.Env):
         self.action_space = spaces.Discrete(4, start=2)
 
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
-        """Start anew."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.turn = 0
-        return self._show(), {}
+        return self._observe(), {}
 
-    def _show(self) -> Any:
-        self.seen = self.np_random.random(4, dtype=np.float32)
-        return self.seen
+    def _observe(self) -> Any:
+        self.numbers = self.np_random.random(4, dtype=np.float32)
+        return self.numbers
 
     def step(self, action: int) -> Any:
-        """Pay for the largest."""
+        """Reward the index of the largest number."""
         self.turn += 1
-        reward = float(self.seen.argmax() == action - 2)
+        reward = float(self.numbers.argmax() == action - 2)
         over = self.turn >= self.length
-        return self._show(), reward, over and self.np_random.random() < 0.5, over, {}
+        return self._observe(), reward, over and self.np_random.random() < 0.5, over, {}
 
 
 def herd(

@@ -1,4 +1,4 @@
-"""A network and an algorithm such as users bring, for runs that mix in such agents."""
+"""A custom network and a custom algorithm, for runs that mix them with built-in ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Net(nn.Module):
-    """One hidden layer over everything the agent sees."""
+    """One hidden layer over all parts of the observation."""
 
     def __init__(self, spec, settings):
         super().__init__()
@@ -35,22 +35,22 @@ class Linear:
         return flat(seen) @ self.table
 
     def update(self, batch):
-        """Move the values of what was done towards what followed."""
+        """Move the values of the actions taken towards their targets."""
         inputs, rows = flat(batch.seen), np.arange(len(batch.actions))
-        after = self.values(batch.next_seen).max(axis=1)
-        errors = batch.returns + batch.discounts * after
+        bootstrap = self.values(batch.next_seen).max(axis=1)
+        errors = batch.returns + batch.discounts * bootstrap
         errors -= (inputs @ self.table)[rows, batch.actions]
         np.add.at(self.table.T, batch.actions, self.rate * errors[:, None] * inputs)
 
     def state(self):
-        """Return everything it has learned."""
+        """Return the learned arrays."""
         return {"table": self.table}
 
     def load(self, state):
-        """Take what `state` gave."""
+        """Load what `state` returned."""
         self.table = state["table"]
 
 
 def flat(seen):
-    """Return everything seen as one vector each."""
+    """Return each observation as one vector."""
     return np.concatenate([part.reshape(len(part), -1) for part in seen.values()], axis=1)

@@ -1,10 +1,10 @@
-"""Independent learners on games with published results: foraging and spreading out.
+"""Independent learners on games with published results: foraging and simple spread.
 
     python experiments/published.py --out FOLDER [--games foraging,spread] [--seeds 3]
 
-Nothing is shared between agents but the reward, which is the sum of all agents' (as the
-published runs had it). FOLDER/runs.jsonl gets a line per finished run, and what is there is
-not run again: stop it at any time and go on later.
+Agents share only the reward, which is the sum over all agents, as in the published runs.
+FOLDER/runs.jsonl gets a line per finished run. Finished runs are not repeated, so the
+script can be interrupted and restarted at any time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from batch import carry_out, rookery, words_of
+from batch import overrides, rookery, run_all
 from rich.console import Console
 from rich.table import Table
 
 EPISODES = 1_000
-"""Greedy ones after training, in worlds that training did not see."""
+"""Greedy episodes after training, with other seeds than in training."""
 COMMON = {
     "game.reward": "sum",
     "workers": 0,
@@ -36,10 +36,10 @@ COMMON = {
 
 @dataclass(frozen=True)
 class Case:
-    """A game, and the score that is asked for."""
+    """A game, and the published score to reach."""
 
     game: str
-    wanted: float
+    published: float
     settings: dict[str, Any]
 
 
@@ -124,18 +124,18 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
-    """Train and evaluate one run; return what came of it."""
-    about = CASES[case]
-    settings = {**COMMON, **about.settings, **SETTINGS[case, algorithm], "seed": seed}
+    """Train and evaluate one run; return its scores."""
+    game = CASES[case].game
+    settings = {**COMMON, **CASES[case].settings, **SETTINGS[case, algorithm], "seed": seed}
     turns = settings["rounds"] * settings["worlds"] * settings["turns_per_round"]
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name) / "run", time.monotonic()
-        words = words_of({"algorithm": algorithm, **settings})
-        rookery("train", about.game, *words, "--run", folder)
+        settings = {"algorithm": algorithm, **settings}
+        rookery("train", game, *overrides(settings), "--run", folder)
         seconds = time.monotonic() - started
-        words = ["--game", about.game, f"evaluate.episodes={EPISODES}"]
-        found = rookery("evaluate", folder, *words)
-    players = found["players"]
+        episodes = f"evaluate.episodes={EPISODES}"
+        result = rookery("evaluate", folder, "--game", game, episodes)
+    players = result["players"]
     return {
         "score": score_of(case, players["trained"]["agents"]),
         "exploring": score_of(case, players["as_trained"]["agents"]),
@@ -147,51 +147,61 @@ def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
 
 
 def score_of(case: str, agents: dict[str, float]) -> float:
-    """Return a score in the unit in which it was published."""
+    """Return a score in the unit of the published one."""
     values = list(agents.values())
     return float(np.sum(values) if case == "foraging" else np.mean(values))
 
 
 def report(console: Console, runs: list[dict[str, Any]]) -> None:
-    """Print every score, and whether it is what has been published."""
+    """Print every score, and whether it reaches the published one."""
     table = Table(box=None, header_style="bold")
-    names = ("game", "algorithm", "greedy", "exploring", "wanted", "", "turns", "s", "/s")
+    names = (
+        "game",
+        "algorithm",
+        "greedy",
+        "exploring",
+        "published",
+        "",
+        "turns",
+        "s",
+        "/s",
+    )
     for name in names:
         table.add_column(name, justify="left" if name in ("game", "algorithm") else "right")
-    for case, algorithm in sorted({(one["case"], one["algorithm"]) for one in runs}):
-        mine = [r for r in runs if (r["case"], r["algorithm"]) == (case, algorithm)]
-        scores, wanted = [one["score"] for one in mine], CASES[case].wanted
+    for case, algorithm in sorted({(run["case"], run["algorithm"]) for run in runs}):
+        seeds = [r for r in runs if (r["case"], r["algorithm"]) == (case, algorithm)]
+        scores, published = [run["score"] for run in seeds], CASES[case].published
         table.add_row(
             case,
             algorithm,
             " ".join(f"{score:.2f}" for score in scores),
-            " ".join(f"{one['exploring']:.2f}" for one in mine),
-            f"{wanted}",
-            "reached" if min(scores) >= wanted else "not reached",
-            f"{mine[0]['turns']:,}",
-            f"{np.mean([one['seconds'] for one in mine]):.0f}",
-            f"{np.mean([one['turns/s'] for one in mine]):,.0f}",
+            " ".join(f"{run['exploring']:.2f}" for run in seeds),
+            f"{published}",
+            "reached" if min(scores) >= published else "not reached",
+            f"{seeds[0]['turns']:,}",
+            f"{np.mean([run['seconds'] for run in seeds]):.0f}",
+            f"{np.mean([run['turns/s'] for run in seeds]):,.0f}",
         )
     console.print(table)
 
 
 def main() -> None:
-    """Train what is left, two at a time, and report."""
+    """Train the runs that are not finished, and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--games", default=",".join(CASES))
-    parser.add_argument("--algorithms", default="iqn,dqn,ppo")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--games", default=",".join(CASES), help="separated by commas")
+    parser.add_argument("--algorithms", default="iqn,dqn,ppo", help="separated by commas")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--at-once", type=int, default=2)
-    asked = parser.parse_args()
+    parser.add_argument("--at-once", type=int, default=2, help="runs in parallel")
+    options = parser.parse_args()
     jobs = [
         (case, algorithm, seed)
-        for seed in range(asked.seeds)
-        for case in asked.games.split(",")
-        for algorithm in asked.algorithms.split(",")
+        for seed in range(options.seeds)
+        for case in options.games.split(",")
+        for algorithm in options.algorithms.split(",")
     ]
     names = ("case", "algorithm", "seed")
-    runs = carry_out(jobs, names, run, asked.out / "runs.jsonl", asked.at_once)
+    runs = run_all(jobs, names, run, options.out / "runs.jsonl", options.at_once)
     report(Console(), runs)
 
 

@@ -1,10 +1,10 @@
-"""Whether any number of workers gives the same bits, with the networks users have.
+"""Check that any number of workers gives the same bits, with networks of real size.
 
     python experiments/same_bits.py [--out FILE.json] [--rounds 12]
 
-The tests compare small networks, because they must be quick. This compares the default one,
-with 3 and with 8 agents, and the larger one of the benchmarks, in every deterministic
-schedule, while another process keeps the machine busy.
+The tests compare small networks, because they must be quick. This script compares the
+default network with 3 and with 8 agents, and the larger one of the benchmarks, in every
+deterministic schedule, while another process keeps the machine busy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BUSY = "while True: sum(range(10_000))"
 
 @dataclass(frozen=True)
 class Case:
-    """Some settings, and the numbers of workers that must agree."""
+    """Settings, and the numbers of workers that must agree."""
 
     name: str
     workers: tuple[int, ...]
@@ -51,7 +51,7 @@ CASES = (
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Keep one core busy with something else."""
+    """Keep one core busy with other work."""
     process = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
         yield
@@ -63,7 +63,7 @@ def busy_machine() -> Iterator[None]:
 def digest_of(
     case: Case, schedule: str, workers: int, rounds: int, seed: int = 0
 ) -> tuple[str, int]:
-    """Return the digest of a run, and how many updates it made."""
+    """Return the digest of a run and the number of updates."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"rounds": rounds, "schedule": schedule, "replay.warmup": 2000}
         run = rookery.train(
@@ -77,33 +77,33 @@ def digest_of(
 
 
 def main() -> None:
-    """Compare, and report."""
+    """Compare all cases and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, help="JSON to write")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--rounds", type=int, default=12)
-    asked = parser.parse_args()
-    console, found = Console(), {}
+    options = parser.parse_args()
+    console, results = Console(), {}
     with busy_machine():
         for case in CASES:
             for schedule in ("sync", "pipelined"):
                 digests = {
-                    workers: digest_of(case, schedule, workers, asked.rounds)
+                    workers: digest_of(case, schedule, workers, options.rounds)
                     for workers in case.workers
                 }
-                other, _ = digest_of(case, schedule, 0, asked.rounds, seed=1)
+                other, _ = digest_of(case, schedule, 0, options.rounds, seed=1)
                 same = len(set(digests.values())) == 1
                 first, updates = digests[0]
-                fine = same and updates > 0 and other != first
-                found[f"{case.name}, {schedule}"] = fine
+                is_right = same and updates > 0 and other != first
+                results[f"{case.name}, {schedule}"] = is_right
                 console.print(
                     f"{case.name}, {schedule}: workers {', '.join(map(str, digests))}: "
                     f"{'the same' if same else 'DIFFERENT'} ({updates} updates, "
                     f"{first[:12]}; another seed: {other[:12]})",
                     highlight=False,
                 )
-    if asked.out:
-        asked.out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    sys.exit(0 if all(found.values()) else 1)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    sys.exit(0 if all(results.values()) else 1)
 
 
 if __name__ == "__main__":

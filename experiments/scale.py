@@ -1,9 +1,9 @@
-"""What agents and worlds cost: an agent's update, an agent's step, and memory.
+"""How cost grows with agents and worlds: an update, a turn of an agent, and memory.
 
     python experiments/scale.py [--out FILE.json] [--agents 1 2 4 8 …] [--worlds 1 4 16 64]
 
-Every number of agents takes turns with the reference of 8, so that a ratio compares the
-same minutes of a shared machine. A table in Markdown is printed for the documentation.
+Every number of agents alternates with the reference of 8, so that a ratio compares
+measurements of the same minutes. A Markdown table is printed for the documentation.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ WORKERS = 2
 QUANTILES, FRAMES = 8, 5
 EPSILON = 0.02
 MOST_BYTES = 1.5e9
-"""What a run of 64 agents may take besides replays."""
+"""Largest acceptable memory of a run without its replays."""
 MOST_COST = 1.1
-"""What an agent's update may cost, over the cost in the company of the reference."""
+"""Largest acceptable cost of an agent's update, relative to the reference."""
 
 IDLE = {"updates_per_round": 1, "batch_size": 1}
-"""Hardly any learning."""
+"""Almost no learning."""
 PATIENCE = 0.05
 SIMPLE = ("reference", "width", "turns", "updates", "rounds", "repeats")
-"""Sizes that are one number."""
+"""Sizes that are a single number."""
 
 console = Console()
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The size of the measurements."""
 
     agents: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     worlds: tuple[int, ...] = (1, 4, 16, 64)
@@ -60,30 +60,30 @@ class Sizes:
 
 
 def main() -> None:
-    """Measure, and report."""
-    words = parse()
-    chosen = {name: getattr(words, name) for name in SIMPLE}
-    sizes = Sizes(tuple(words.agents), tuple(words.worlds), **chosen)
-    if words.weigh:
-        print(json.dumps(weigh(sizes, words.weigh)))
+    """Measure and report."""
+    options = parse()
+    simple = {name: getattr(options, name) for name in SIMPLE}
+    sizes = Sizes(tuple(options.agents), tuple(options.worlds), **simple)
+    if options.weigh:
+        print(json.dumps(weigh(sizes, options.weigh)))
         return
     report = Report()
-    again = [f"--{name}={value}" for name, value in chosen.items()]
-    weigh_all(report, sizes, again)
+    arguments = [f"--{name}={value}" for name, value in simple.items()]
+    weigh_all(report, sizes, arguments)
     learn(report, sizes)
     steps = play(report, sizes)
     print_report(console, report)
     print(f"\n{markdown(steps, sizes)}")
-    say_limits(report, sizes)
-    if words.out:
+    print_limits(report, sizes)
+    if options.out:
         text = json.dumps({**report.to_json(), "steps": steps}, indent=2)
-        words.out.write_text(text + "\n", "utf-8")
+        options.out.write_text(text + "\n", "utf-8")
 
 
 def parse() -> argparse.Namespace:
-    """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="file for the figures, as JSON")
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--agents", type=int, nargs="+", default=Sizes.agents)
     parser.add_argument("--worlds", type=int, nargs="+", default=Sizes.worlds)
     parser.add_argument("--weigh", type=int, help=argparse.SUPPRESS)
@@ -92,62 +92,66 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start(sizes: Sizes, agents: int, worlds: int = 16, **more: Any) -> Rounds:
-    """Return a run that has begun to learn."""
+def start(sizes: Sizes, agents: int, worlds: int = 16, **changes: Any) -> Rounds:
+    """Return a run whose agents have started to learn."""
     rows = sizes.turns * worlds
     settings = network_settings(sizes.width, QUANTILES, FRAMES, noisy=False)
     settings |= {"rounds": MANY, "turns_per_round": sizes.turns, "schedule": "pipelined"}
     settings |= {"updates_per_round": sizes.updates, "batch_size": 64}
     settings |= {"epsilon__start": EPSILON, "epsilon__end": EPSILON}
-    # Full after three rounds: memory that was never written to would not be counted.
+    # Full after three rounds: pages that were never written would not be counted.
     settings |= {"replay__capacity": max(500, 2 * rows), "replay__warmup": 1}
-    return Rounds(*configured(worlds, agents, **(settings | more)))
+    return Rounds(*configured(worlds, agents, **(settings | changes)))
 
 
 # Learning.
 
 
 def learn(report: Report, sizes: Sizes) -> None:
-    """Measure an agent's update in companies of several sizes, beside the reference."""
+    """Measure the cost of an update for each number of agents, against the reference."""
     for workers in (0, WORKERS):
         title = f"{workers} workers" if workers else "one process"
         reference = start(sizes, sizes.reference, workers=workers)
         for agents in sizes.agents:
             console.print(f"learning, {title}: {agents} agents")
-            same = agents == sizes.reference
-            mine = reference if same else start(sizes, agents, workers=min(workers, agents))
+            is_reference = agents == sizes.reference
+            run = (
+                reference
+                if is_reference
+                else start(sizes, agents, workers=min(workers, agents))
+            )
             costs = alternate(
                 {
-                    "mine": partial(update_cost, mine, agents, sizes),
-                    "theirs": partial(update_cost, reference, sizes.reference, sizes),
+                    "run": partial(update_cost, run, agents, sizes),
+                    "reference": partial(update_cost, reference, sizes.reference, sizes),
                 },
                 sizes.repeats,
             )
             name = f"{title}: an update, {agents} agents"
-            report.ratios[f"{name} / {sizes.reference}"] = costs["mine"] / costs["theirs"]
-            report.figure(name, 1e6 * costs["mine"], "µs per agent and update")
-            if not same:
-                mine.close()
+            report.ratios[f"{name} / {sizes.reference}"] = costs["run"] / costs["reference"]
+            report.add_metric(name, 1e6 * costs["run"], "µs per agent and update")
+            if not is_reference:
+                run.close()
         reference.close()
 
 
 def update_cost(rounds: Rounds, agents: int, sizes: Sizes) -> float:
     """Return seconds per agent and update.
 
-    In one process that is the time of learning. In several it is that of whole rounds, for
-    playing and learning go on side by side.
+    In one process that is the time of learning. In several it is the time of whole rounds,
+    because playing and learning overlap.
     """
     updates = agents * sizes.updates
     if isinstance(rounds.training.executor.now, ProcessPool):
         rate = rounds.rate(sizes.rounds)
         settle(rounds)
         return 1.0 / rate / updates
-    found = [rounds.next().learned.seconds for _ in range(sizes.rounds)]
-    return statistics.median(found) / updates
+    seconds = [rounds.next().learned.seconds for _ in range(sizes.rounds)]
+    return statistics.median(seconds) / updates
 
 
 def settle(rounds: Rounds) -> None:
-    """Wait until nobody works any more: processes go on to the round after the next."""
+    """Wait until all processes are idle; they work up to two rounds ahead."""
     schedule, last = rounds.training.schedule, rounds.next().number
     while not schedule.wait_complete(last + 1, PATIENCE):
         pass
@@ -156,53 +160,53 @@ def settle(rounds: Rounds) -> None:
 # Memory.
 
 
-def weigh_all(report: Report, sizes: Sizes, words: Sequence[str]) -> None:
-    """Report how much memory runs take, without replays.
+def weigh_all(report: Report, sizes: Sizes, arguments: Sequence[str]) -> None:
+    """Report the memory of runs.
 
-    Each is started by a process of its own: this one also holds what it measured before.
+    Each runs in a new process, because this one still holds memory of earlier ones.
     """
     for agents in sizes.agents:
         console.print(f"memory: {agents} agents")
-        command = [sys.executable, __file__, *words, "--weigh", str(agents)]
+        command = [sys.executable, __file__, *arguments, "--weigh", str(agents)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found = json.loads(done.stdout)
-        name, rest = f"memory, {agents} agents", found["all"] - found["replays"]
+        used = json.loads(done.stdout)
+        name, rest = f"memory, {agents} agents", used["all"] - used["replays"]
         report.ratios[f"{name}, without replays / 1.5 GB"] = rest / MOST_BYTES
-        report.figure(f"{name}, without replays", rest / 2**20, "MiB (PSS)")
-        report.figure(f"{name}, replays", found["replays"] / 2**20, "MiB")
-        for role, taken in found["processes"].items():
-            report.figure(f"{name}, {role}", taken / 2**20, "MiB (PSS)")
+        report.add_metric(f"{name}, without replays", rest / 2**20, "MiB (PSS)")
+        report.add_metric(f"{name}, replays", used["replays"] / 2**20, "MiB")
+        for role, size in used["processes"].items():
+            report.add_metric(f"{name}, {role}", size / 2**20, "MiB (PSS)")
 
 
 def weigh(sizes: Sizes, agents: int) -> dict[str, Any]:
-    """Return how many bytes all processes of a run take."""
+    """Return the bytes used by all processes of a run."""
     rounds = start(sizes, agents, workers=min(WORKERS, agents))
     for _ in range(2 * AHEAD):  # until every replay is full
         rounds.next()
     pool = rounds.training.executor.now
     assert isinstance(pool, ProcessPool)
-    every = {"main": os.getpid(), **pool.supervisor.processes()}
-    taken = {role: own_bytes(pid) for role, pid in every.items()}
+    pids = {"main": os.getpid(), **pool.supervisor.processes()}
+    used = {role: own_bytes(pid) for role, pid in pids.items()}
     replays = rounds.training.arena.sizes()["replays"]
     rounds.close()
-    return {"all": sum(taken.values()), "replays": replays, "processes": taken}
+    return {"all": sum(used.values()), "replays": replays, "processes": used}
 
 
 # Playing.
 
 
 def play(report: Report, sizes: Sizes) -> dict[str, dict[str, float]]:
-    """Return the cost of an agent's step in µs, by agents and by worlds."""
+    """Return the cost of an agent's turn in µs, by number of agents and of worlds."""
     steps: dict[str, dict[str, float]] = {}
     for agents in sizes.agents:
         console.print(f"playing: {agents} agents in {list(sizes.worlds)} worlds")
         runs = {w: start(sizes, agents, w, workers=0, **IDLE) for w in sizes.worlds}
         costs = alternate(
-            {str(w): partial(step_cost, one, agents * w, sizes) for w, one in runs.items()},
+            {str(w): partial(step_cost, run, agents * w, sizes) for w, run in runs.items()},
             sizes.repeats,
         )
-        for one in runs.values():
-            one.close()
+        for run in runs.values():
+            run.close()
         steps[str(agents)] = {worlds: 1e6 * cost for worlds, cost in costs.items()}
         first, *_, last = sizes.worlds
         ratio = costs[str(last)] / costs[str(first)]
@@ -210,17 +214,17 @@ def play(report: Report, sizes: Sizes) -> dict[str, dict[str, float]]:
     return steps
 
 
-def step_cost(rounds: Rounds, places: int, sizes: Sizes) -> float:
-    """Return seconds per agent and step of playing, with what acting and storing cost."""
-    found = [rounds.next().played.seconds for _ in range(sizes.rounds)]
-    return statistics.median(found) / (places * sizes.turns)
+def step_cost(rounds: Rounds, rows: int, sizes: Sizes) -> float:
+    """Return seconds per agent, world and turn, including acting and storing."""
+    seconds = [rounds.next().played.seconds for _ in range(sizes.rounds)]
+    return statistics.median(seconds) / (rows * sizes.turns)
 
 
 # Showing.
 
 
 def markdown(steps: dict[str, dict[str, float]], sizes: Sizes) -> str:
-    """Return the cost of a step as a table."""
+    """Return the cost of a turn as a Markdown table."""
     lines = [
         row("agents", (f"{worlds} worlds" for worlds in sizes.worlds)),
         row("---", ("---:" for _ in sizes.worlds)),
@@ -231,21 +235,21 @@ def markdown(steps: dict[str, dict[str, float]], sizes: Sizes) -> str:
 
 
 def row(first: str, rest: Iterable[str]) -> str:
-    """Return a row of a table in Markdown."""
+    """Return a row of a Markdown table."""
     return f"| {' | '.join([first, *rest])} |"
 
 
-def say_limits(report: Report, sizes: Sizes) -> None:
-    """Say whether the largest company costs what it may."""
-    most = max(sizes.agents)
+def print_limits(report: Report, sizes: Sizes) -> None:
+    """Print the ratios of the largest run, next to their limits."""
+    largest = max(sizes.agents)
     for name, ratio in report.ratios.items():
         limit = None
-        if f"an update, {most} agents /" in name:
+        if f"an update, {largest} agents /" in name:
             limit = MOST_COST
-        elif name.startswith(f"memory, {most} agents"):
+        elif name.startswith(f"memory, {largest} agents"):
             limit = 1.0
         if limit is not None:
-            console.print(f"{name}: {ratio:.2f} (wanted: at most {limit})", highlight=False)
+            console.print(f"{name}: {ratio:.2f} (limit: {limit})", highlight=False)
 
 
 if __name__ == "__main__":

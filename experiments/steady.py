@@ -1,7 +1,9 @@
-"""Does a run stay as it is: memory and descriptors of every process, minute after minute.
+"""Check that a run does not leak memory or file descriptors.
 
-Trains with checkpoints, evaluations and recordings all the time, looks at every process
-once a second, and compares the last third of the time with the third in the middle.
+    python experiments/steady.py --out FILE [--minutes 10]
+
+Trains with frequent checkpoints, evaluations and recordings, samples every process once a
+second, and compares the last third of the samples with the middle third.
 """
 
 from __future__ import annotations
@@ -38,83 +40,86 @@ SETTINGS = {
     "record.every_rounds": 40,
 }
 GROWTH_LIMIT = 1.02
-"""Flat is less than two percent, which is what allocators and page caches move by."""
+"""Up to two percent is normal: allocators and page caches vary by that much."""
 
 
 def processes(main: int) -> dict[str, int]:
-    """Return main and its children, by role as the system knows it."""
-    found = {"main": main}
+    """Return the process ids of main and its children."""
     children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
-    return found | {f"child {i}": int(pid) for i, pid in enumerate(sorted(children))}
+    return {"main": main} | {
+        f"child {i}": int(pid) for i, pid in enumerate(sorted(children))
+    }
 
 
-def look(pid: int) -> tuple[float, int]:
-    """Return a process's resident memory in MiB, and its open descriptors."""
+def sample(pid: int) -> tuple[float, int]:
+    """Return the resident memory of a process in MiB, and its open descriptors."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     kilobytes = next(int(x.split()[1]) for x in lines if x.startswith("VmRSS"))
     return kilobytes / 1024, len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def watch(main: int, seconds: float) -> dict[str, list[tuple[float, int]]]:
-    """Look at every process once a second."""
-    found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    """Sample every process once a second."""
+    samples: dict[str, list[tuple[float, int]]] = defaultdict(list)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for name, pid in processes(main).items():
-            found[name].append(look(pid))
+            samples[name].append(sample(pid))
         time.sleep(1.0)
-    return found
+    return samples
 
 
 def growth(values: list[float]) -> float:
-    """Return how much more the last third is than the middle one."""
+    """Return the median of the last third over that of the middle third."""
     third = len(values) // 3
     return statistics.median(values[-third:]) / statistics.median(values[third:-third])
 
 
-def report(found: dict[str, list[tuple[float, int]]]) -> tuple[dict[str, object], bool]:
-    """Print what every process took; return it, and whether all stayed flat."""
-    table, figures, flat = Table(box=None, header_style="bold"), {}, True
+def report(samples: dict[str, list[tuple[float, int]]]) -> tuple[dict[str, object], bool]:
+    """Print a table of all processes; return its values, and whether none has grown."""
+    table, metrics, is_flat = Table(box=None, header_style="bold"), {}, True
     for name in ("process", "MiB", "growth", "descriptors", "growth"):
         table.add_column(name, justify="left" if name == "process" else "right")
-    for name, looks in found.items():
-        memory, files = [m for m, _ in looks], [float(n) for _, n in looks]
-        grown = growth(memory), growth(files)
-        flat &= max(grown) < GROWTH_LIMIT
-        figures[name] = {"MiB": memory[-1], "descriptors": files[-1], "growth": grown}
-        cells = (f"{memory[-1]:.0f}", f"{grown[0]:.3f}", f"{files[-1]:.0f}")
-        table.add_row(name, *cells, f"{grown[1]:.3f}")
+    for name, pairs in samples.items():
+        memory, files = [m for m, _ in pairs], [float(n) for _, n in pairs]
+        ratios = growth(memory), growth(files)
+        is_flat &= max(ratios) < GROWTH_LIMIT
+        metrics[name] = {"MiB": memory[-1], "descriptors": files[-1], "growth": ratios}
+        cells = (f"{memory[-1]:.0f}", f"{ratios[0]:.3f}", f"{files[-1]:.0f}")
+        table.add_row(name, *cells, f"{ratios[1]:.3f}")
     Console().print(table)
-    return figures, flat
+    return metrics, is_flat
 
 
 def main() -> None:
-    """Watch a run for some minutes."""
+    """Watch a run for some minutes and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="JSON to write")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--settle", type=float, default=30.0, help="seconds to begin with")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--settle", type=float, default=30.0, help="seconds before the first sample"
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
-        words = [f"{key}={value}" for key, value in SETTINGS.items()]
-        command = [sys.executable, "-m", "rookery", "train", "treasurehunt", *words]
+        overrides = [f"{key}={value}" for key, value in SETTINGS.items()]
+        command = [sys.executable, "-m", "rookery", "train", "treasurehunt", *overrides]
         process = subprocess.Popen([*command, "--run", folder], stderr=subprocess.DEVNULL)
         try:
             while (
                 len(processes(process.pid)) < 4 or not (folder / "metrics.jsonl").exists()
             ):
                 time.sleep(0.1)
-            time.sleep(asked.settle)
-            found = watch(process.pid, asked.minutes * 60)
+            time.sleep(options.settle)
+            samples = watch(process.pid, options.minutes * 60)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
         rounds = len((folder / "metrics.jsonl").read_text().splitlines())
-    figures, flat = report(found)
-    print(f"{rounds} rounds in {asked.minutes:g} minutes")
-    asked.out.write_text(json.dumps({"rounds": rounds, "processes": figures}, indent=2))
-    sys.exit(0 if flat else 1)
+    metrics, is_flat = report(samples)
+    print(f"{rounds} rounds in {options.minutes:g} minutes")
+    options.out.write_text(json.dumps({"rounds": rounds, "processes": metrics}, indent=2))
+    sys.exit(0 if is_flat else 1)
 
 
 if __name__ == "__main__":

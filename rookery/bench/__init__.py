@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured side by side in one run, in alternating order."""
+"""Benchmarks: contenders are measured in turn within one run, and compared by ratios."""

@@ -1,8 +1,9 @@
-"""How fast experience is collected: ours beside a plain loop, on one core.
+"""How fast experience is collected, compared with a plain loop, on one core.
 
-Collecting is acting, stepping the game and storing; nobody learns. The plain loop plays
-one world, and each agent acts by itself. Ours plays whole rounds with the blocks of a
-real run: rows are sealed and hashed, episodes counted, a snapshot left at every boundary.
+Collecting is acting, stepping the game and storing rows, without learning. The plain loop
+plays one world and computes one agent at a time. Rookery plays whole rounds in the memory
+of a real run: rows are sealed and hashed, episodes counted, and a snapshot is published at
+every boundary.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EPSILON = 0.02
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large everything is, and how long it is measured."""
+    """The size of the networks and of the measurements."""
 
     agents: int = 3
     width: int = 250
@@ -44,7 +45,7 @@ class Sizes:
     rounds: int = 4
     """Rounds of all worlds in one measurement."""
     single_rounds: int = 12
-    """Rounds of one world, ours and the plain loop's."""
+    """Rounds of one world, by Rookery and by the plain loop."""
     repeats: int = 5
 
 
@@ -52,7 +53,7 @@ FULL = Sizes()
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """Measure collecting with noisy networks, and with epsilon-greedy ones."""
+    """Measure collecting with noisy networks and with epsilon-greedy ones."""
     report = Report()
     for exploring, noisy in (("noisy", True), ("epsilon-greedy", False)):
         _measure(report, sizes, noisy, exploring, progress)
@@ -70,21 +71,21 @@ SETTINGS = {
     "target__every": 1,
     "gradient__accumulate": 1,
 }
-"""What is measured does not change with the defaults."""
+"""Fixed here, so that results do not change with the defaults."""
 
 
 def configured(worlds: int, agents: int, **settings: Any) -> tuple[Entry, Config]:
     """Return treasurehunt and its configuration; dots in keys are written as `__`."""
-    chosen = SETTINGS | settings | {"worlds": worlds, "game__agents": agents}
+    merged = SETTINGS | settings | {"worlds": worlds, "game__agents": agents}
     return configure(
-        GAME, settings={key.replace("__", "."): value for key, value in chosen.items()}
+        GAME, settings={key.replace("__", "."): value for key, value in merged.items()}
     )
 
 
 def network_settings(
     width: int, quantiles: int, frames: int, noisy: bool
 ) -> dict[str, Any]:
-    """Return settings of IQN that looks at so many quantiles, also when it acts."""
+    """Return settings of IQN with the same number of quantiles in learning and acting."""
     return {
         "network__width": width,
         "network__quantiles": quantiles,
@@ -101,44 +102,44 @@ def _measure(
     exploring: str,
     progress: Callable[[str], None],
 ) -> None:
-    many, one = f"{sizes.worlds} worlds", "1 world"
-    progress(f"collecting, {exploring}: {many}, {one} and a plain loop")
-    ours = {many: Rounds(sizes, noisy, sizes.worlds), one: Rounds(sizes, noisy, 1)}
+    many, single = f"{sizes.worlds} worlds", "1 world"
+    progress(f"collecting, {exploring}: {many}, {single} and a plain loop")
+    ours = {many: Rounds(sizes, noisy, sizes.worlds), single: Rounds(sizes, noisy, 1)}
     plain = plain_loop(sizes, noisy)
     turns = sizes.single_rounds * sizes.turns
     rates = alternate(
         {
             many: lambda: ours[many].rate(sizes.rounds),
-            one: lambda: ours[one].rate(sizes.single_rounds),
+            single: lambda: ours[single].rate(sizes.single_rounds),
             "plain": lambda: rate(lambda: plain.play(turns), turns * sizes.agents),
         },
         sizes.repeats,
     )
-    report.figure(f"{exploring}, plain loop", rates["plain"], "agent-steps/s")
+    report.add_metric(f"{exploring}, plain loop", rates["plain"], "agent-steps/s")
     for name, rounds in ours.items():
-        report.figure(f"{exploring}, {name}", rates[name], "agent-steps/s")
+        report.add_metric(f"{exploring}, {name}", rates[name], "agent-steps/s")
         report.ratios[f"collect, {exploring}, {name} / plain"] = (
             rates[name] / rates["plain"]
         )
         for part, share in rounds.shares(sizes.rounds).items():
-            report.figure(f"{exploring}, {name}: {part}", 100 * share, "% of the time")
+            report.add_metric(f"{exploring}, {name}: {part}", 100 * share, "% of the time")
         rounds.close()
 
 
 class Rounds:
-    """Ours: rounds as a run plays them, with the first weights of every agent."""
+    """Rounds played as in a run, with the initial weights of every agent."""
 
     def __init__(self, sizes: Sizes, noisy: bool, worlds: int) -> None:
-        entry, config = _config_of(sizes, noisy, worlds)
+        entry, config = _configure(sizes, noisy, worlds)
         self._training, self._frames = Training.build(entry, config), sizes.frames
-        self._actor_process, self._weights = first_stage(self._training)
+        self._actor_process, self._weights = first_actor(self._training)
         self._turns, self._worlds = sizes.turns, worlds
         self._steps = sizes.turns * worlds * sizes.agents
         self._number = 0
         self.play(1)
 
     def play(self, rounds: int) -> None:
-        """Play on."""
+        """Play some rounds."""
         for _ in range(rounds):
             self._number += 1
             self._actor_process.actor.play_round(self._number, self._weights)
@@ -148,7 +149,7 @@ class Rounds:
         return rate(lambda: self.play(rounds), rounds * self._steps)
 
     def shares(self, rounds: int) -> dict[str, float]:
-        """Return which part of the time goes where; from then on everything is timed."""
+        """Return how the time is divided; slows down all rounds after it."""
         game = _time_methods(self._actor_process.game, GAME_PARTS)
         acting = _time_methods(self._actor_process.policies, ("act",))
         started = time.perf_counter()
@@ -163,33 +164,33 @@ class Rounds:
         }
 
     def _stacking_seconds(self, times: int = 50) -> float:
-        """Return how long it takes to stack what everybody sees in one turn."""
+        """Return the seconds that stacking all observations of one turn takes."""
         arena = self._training.arena
         rows = [arena.rows(agent.id) for agent in self._training.agents]
         worlds = np.arange(self._worlds)
         turns = np.full(self._worlds, self._actor_process.actor.state.turn - 1)
         started = time.perf_counter()
         for _ in range(times):
-            for one in rows:
-                for name in one.parts:
-                    stack(one, name, turns, worlds, self._frames)
+            for agent_rows in rows:
+                for name in agent_rows.parts:
+                    stack(agent_rows, name, turns, worlds, self._frames)
         return (time.perf_counter() - started) / times
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Free the memory."""
         self._training.close()
 
 
-def first_stage(training: Training) -> tuple[ActorProcess, Weights]:
-    """Return the actor's part of a run, and the weights that agents start with."""
+def first_actor(training: Training) -> tuple[ActorProcess, Weights]:
+    """Return the actor of a run, and the weights that agents start with."""
     training.publish_initial_states()
     weights = PublishedWeights(training.arena, training.agents).exact(0)
     return InProcess(training.parts).actor_process, weights
 
 
 def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:
-    """Return a plain loop that has already played a little."""
-    entry, config = _config_of(sizes, noisy, worlds=1)
+    """Return a plain loop that has played a round to warm up."""
+    entry, config = _configure(sizes, noisy, worlds=1)
     game = entry.build(config.game.settings, 1, config.seed)
     agents = [PlainAgent(spec, config.agent(spec.id), seed=0) for spec in game.agents]
     loop = PlainLoop(game, agents)
@@ -197,7 +198,7 @@ def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:
     return loop
 
 
-def _config_of(sizes: Sizes, noisy: bool, worlds: int) -> tuple[Entry, Config]:
+def _configure(sizes: Sizes, noisy: bool, worlds: int) -> tuple[Entry, Config]:
     return configured(
         worlds,
         sizes.agents,
@@ -209,15 +210,15 @@ def _config_of(sizes: Sizes, noisy: bool, worlds: int) -> tuple[Entry, Config]:
 
 
 def _time_methods(owner: object, names: Sequence[str]) -> list[float]:
-    """Make methods of one object add up the time they take; return where it adds up."""
+    """Time some methods of an object; return a list with the total seconds so far."""
     spent = [0.0]
 
     def timed(method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             started = time.perf_counter()
-            found = method(*arguments)
+            result = method(*arguments)
             spent[0] += time.perf_counter() - started
-            return found
+            return result
 
         return call
 

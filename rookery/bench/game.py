@@ -1,6 +1,6 @@
-"""How fast games are: the grid engine beside a hand-written game, and foreign games.
+"""How fast games are: the grid engine against a hand-written game, and foreign games.
 
-Everything runs on one core, with random actions, observations included.
+Everything runs on one core with random actions, and observations are included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.bench.measure import Report, alternate, rate
-from rookery.bench.plain import PlainTreasurehunt
+from rookery.bench.plain_treasurehunt import PlainTreasurehunt
 from rookery.games.base import Game
 from rookery.games.registry import find
 
@@ -23,7 +23,7 @@ FOREIGN = ("mpe2.simple_spread_v3", "mpe2.simple_tag_v3")
 
 
 def run(progress: Callable[[str], None]) -> Report:
-    """Measure games of our own and foreign ones."""
+    """Measure built-in and foreign games."""
     report = Report()
     for worlds, turns in ((1, 1500), (16, 600), (64, 300)):
         progress(f"treasurehunt in {worlds} worlds")
@@ -44,12 +44,12 @@ def _measure_engine(report: Report, worlds: int, turns: int) -> None:
         }
     )
     label = f"treasurehunt, {worlds} world{'s' if worlds > 1 else ''}"
-    report.figure(label, rates["engine"], "agent-steps/s")
-    report.figure(f"{label}, by hand", rates["by hand"], "agent-steps/s")
+    report.add_metric(label, rates["engine"], "agent-steps/s")
+    report.add_metric(f"{label}, by hand", rates["by hand"], "agent-steps/s")
     report.ratios[f"{label}: engine / by hand"] = rates["engine"] / rates["by hand"]
     total = sum(shares.values())
     for part, seconds in shares.items():
-        report.figure(f"{label}: {part}", 100 * seconds / total, "% of the time")
+        report.add_metric(f"{label}: {part}", 100 * seconds / total, "% of the time")
 
 
 def _engine_work(worlds: int, turns: int, shares: dict[str, float]) -> Callable[[], None]:
@@ -61,22 +61,25 @@ def _engine_work(worlds: int, turns: int, shares: dict[str, float]) -> Callable[
 
 
 def _play(game: Game, actions: Any, shares: dict[str, float]) -> None:
-    """Play on, and add up the time each part of a turn takes."""
-    now = time.perf_counter
-    for chosen in actions:
-        started = now()
+    """Play, and add the time of each part of a turn to `shares`."""
+    last = time.perf_counter()
+
+    def add_time(part: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        shares[part] += now - last
+        last = now
+
+    for turn_actions in actions:
         phases = game.begin_turn()
-        begun = now()
-        shares["begin_turn"] += begun - started
+        add_time("begin_turn")
         for phase in phases:
             game.observe(phase)
-            seen = now()
-            shares["observe"] += seen - begun
-            game.act(phase, chosen[:, phase])
-            begun = now()
-            shares["act"] += begun - seen
+            add_time("observe")
+            game.act(phase, turn_actions[:, phase])
+            add_time("act")
         game.end_turn()
-        shares["end_turn"] += now() - begun
+        add_time("end_turn")
 
 
 def _plain_work(worlds: int, turns: int) -> Callable[[], None]:
@@ -84,9 +87,9 @@ def _plain_work(worlds: int, turns: int) -> Callable[[], None]:
     actions = np.random.default_rng(0).integers(0, 4, (turns, worlds, AGENTS))
 
     def work() -> None:
-        for chosen in actions:
+        for turn_actions in actions:
             game.observe()
-            game.act(chosen)
+            game.act(turn_actions)
 
     return work
 
@@ -98,40 +101,40 @@ def _measure_foreign(report: Report, path: str, worlds: int = 4, turns: int = 50
             "bare": lambda: _bare_rate(path, worlds, turns),
         }
     )
-    report.figure(f"{path}, {worlds} worlds", rates["rookery"], "turns/s")
-    report.figure(f"{path}, bare", rates["bare"], "turns/s")
+    report.add_metric(f"{path}, {worlds} worlds", rates["rookery"], "turns/s")
+    report.add_metric(f"{path}, bare", rates["bare"], "turns/s")
     overhead = rates["bare"] / rates["rookery"] - 1
-    report.figure(f"{path}: overhead", 100 * overhead, "%")
+    report.add_metric(f"{path}: overhead", 100 * overhead, "%")
     report.ratios[f"{path}: rookery / bare"] = rates["rookery"] / rates["bare"]
 
 
 def _wrapped_rate(path: str, worlds: int, turns: int) -> float:
-    """Return turns of one world per second, closing turns not counted."""
+    """Return turns of one world per second, without the turns that close an episode."""
     entry = find(f"pettingzoo:{path}")
     game = entry.build_guarded(entry.settings(), worlds, 0)
     sizes = [spec.num_actions for spec in game.agents]
     actions = np.random.default_rng(0).integers(0, sizes, (turns, worlds, len(sizes)))
     played = 0
     started = time.perf_counter()
-    for chosen in actions:
+    for turn_actions in actions:
         for phase in game.begin_turn():
             played += int(game.observe(phase).active[0].sum())
-            game.act(phase, chosen[:, phase])
+            game.act(phase, turn_actions[:, phase])
         game.end_turn()
     return played / (time.perf_counter() - started)
 
 
 def _bare_rate(path: str, worlds: int, turns: int) -> float:
-    """Return turns per second of the same game, stepped by itself."""
+    """Return turns per second of the same game, stepped directly."""
     copies = [import_module(path).parallel_env() for _ in range(worlds)]
     for seed, copy in enumerate(copies):
         copy.reset(seed=seed)
     sizes = [copies[0].action_space(agent).n for agent in copies[0].possible_agents]
     actions = np.random.default_rng(0).integers(0, sizes, (turns, worlds, len(sizes)))
     started = time.perf_counter()
-    for chosen in actions:
-        for copy, row in zip(copies, chosen, strict=True):
-            copy.step(dict(zip(copy.agents, row, strict=True)))
+    for turn_actions in actions:
+        for copy, agent_actions in zip(copies, turn_actions, strict=True):
+            copy.step(dict(zip(copy.agents, agent_actions, strict=True)))
             if not copy.agents:
                 copy.reset()
     return turns * worlds / (time.perf_counter() - started)

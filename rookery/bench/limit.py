@@ -1,7 +1,7 @@
-"""What this machine can do at most: matrix products in one process, and in two at once.
+"""The largest possible speed-up of this machine: matrix products in one process and in two.
 
-Two cores that share caches, memory and a clock do less than twice the work of one. No
-program of two processes can gain more than this.
+Two cores that share caches, memory and power do less than twice the work of one. Two
+processes cannot gain more than this.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SECONDS = 0.7
 
 
 class Pair:
-    """Two processes that multiply matrices when asked to."""
+    """Two processes that multiply matrices on demand."""
 
     def __init__(self) -> None:
         self._processes = [self._start() for _ in range(2)]
         for process in self._processes:
-            _answer(process.stdout)
+            _read_line(process.stdout)
 
     @staticmethod
     def _start() -> subprocess.Popen[str]:
@@ -39,21 +39,21 @@ class Pair:
 
     def rate(self, processes: int) -> float:
         """Return products per second of one process, or of both together."""
-        asked = self._processes[:processes]
-        for process in asked:
+        running = self._processes[:processes]
+        for process in running:
             assert process.stdin is not None
             process.stdin.write(f"{SECONDS}\n")
             process.stdin.flush()
-        return sum(float(_answer(process.stdout)) for process in asked)
+        return sum(float(_read_line(process.stdout)) for process in running)
 
     def close(self) -> None:
-        """End both."""
+        """Kill both."""
         for process in self._processes:
             process.kill()
             process.communicate()
 
 
-def _answer(stream: IO[str] | None) -> str:
+def _read_line(stream: IO[str] | None) -> str:
     assert stream is not None
     return stream.readline()
 

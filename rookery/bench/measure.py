@@ -1,4 +1,4 @@
-"""Measuring fairly on a machine that others use, too."""
+"""Fair measurements on a machine that is not idle."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ import numpy as np
 
 @dataclass
 class Report:
-    """What a benchmark found, as `rookery bench NAME --json` prints it."""
+    """The result of a benchmark, as `rookery bench NAME --json` prints it."""
 
     ratios: dict[str, float] = field(default_factory=dict)
-    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def figure(self, name: str, value: float, unit: str) -> None:
-        """Add one figure."""
-        self.figures[name] = {"value": value, "unit": unit}
+    def add_metric(self, name: str, value: float, unit: str) -> None:
+        """Add a measured value."""
+        self.metrics[name] = {"value": value, "unit": unit}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, with the machine it was measured on."""
-        return {"ratios": self.ratios, "figures": self.figures, "machine": machine()}
+        """Return the report as plain data, with a description of the machine."""
+        return {"ratios": self.ratios, "figures": self.metrics, "machine": machine()}
 
 
 def bench_names() -> list[str]:
-    """Return the benchmarks there are: the modules here that can `run`."""
+    """Return the names of all benchmarks: the modules here that define `run`."""
     files = sorted(Path(__file__).parent.glob("*.py"))
-    # Read instead of imported: torch takes seconds to import, and a list needs none of it.
+    # Read instead of imported, because importing torch takes seconds.
     return [file.stem for file in files if "\ndef run(" in file.read_text("utf-8")]
 
 
 def run_bench(name: str, progress: Callable[[str], None]) -> Report:
-    """Run a benchmark; `progress` is told what is being measured."""
+    """Run a benchmark; `progress` is called with what is being measured."""
     report: Report = import_module(f"rookery.bench.{name}").run(progress)
     return report
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return what the measurements depend on."""
     return {
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
@@ -57,7 +57,7 @@ def machine() -> dict[str, Any]:
 def alternate(
     contenders: Mapping[str, Callable[[], float]], repeats: int = 5
 ) -> dict[str, float]:
-    """Run contenders in alternating order and return the median of each one's rate."""
+    """Run contenders in alternating order; return the median rate of each."""
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for repeat in range(repeats):
@@ -67,7 +67,7 @@ def alternate(
 
 
 def rate(work: Callable[[], None], amount: int) -> float:
-    """Return how much of something per second `work` does."""
+    """Return `amount` per second of running `work` once."""
     started = time.perf_counter()
     work()
     return amount / (time.perf_counter() - started)

@@ -1,9 +1,9 @@
-"""IQN as one writes it by hand: what acting and learning in stacks is compared with.
+"""IQN in a plain loop, the baseline for acting and learning with stacked agents.
 
-One agent at a time, one world, a module and an optimizer each, experience in arrays. The
-algorithm, the sizes and the settings are those of `rookery.algorithms.iqn`; the game is
-ours, too, so that only the loops differ. It knows games like treasurehunt and no others:
-one part to see, all actions legal, everybody active until the episode is over.
+One agent at a time, one world, a module and an optimizer per agent, experience in arrays.
+The algorithm, the sizes and the settings are those of `rookery.algorithms.iqn`, and the
+game is the same, so that only the loops differ. It only supports games like treasurehunt:
+one observation part, all actions legal, and all agents active until the episode ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INITIAL_NOISE = 0.5
 
 
 class NoisyLinear(nn.Linear):
-    """A linear layer with factorised noise in its weights."""
+    """A linear layer with factorised Gaussian noise in its weights."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
@@ -37,7 +37,7 @@ class NoisyLinear(nn.Linear):
         self.draw_noise()
 
     def draw_noise(self) -> None:
-        """Draw other noise."""
+        """Draw new noise."""
         rows = torch.randn(self.in_features)
         columns = torch.randn(self.out_features)
         rows = rows.sign() * rows.abs().sqrt_()
@@ -45,14 +45,14 @@ class NoisyLinear(nn.Linear):
         self._weight_noise = torch.outer(self._bias_noise, rows)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return outputs, as the noise at hand has it."""
+        """Return outputs with the current noise."""
         weight = torch.addcmul(self.weight, self.weight_scale, self._weight_noise)
         bias = torch.addcmul(self.bias, self.bias_scale, self._bias_noise)
         return functional.linear(inputs, weight, bias)
 
 
 class PlainNetwork(nn.Module):
-    """Values of actions at fractions of the return."""
+    """Quantiles of the return of each action, at given fractions."""
 
     def __init__(self, inputs: int, actions: int, settings: AgentSettings) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class PlainNetwork(nn.Module):
         self._noisy = [part for part in self.modules() if isinstance(part, NoisyLinear)]
 
     def forward(self, inputs: Tensor, fractions: Tensor) -> Tensor:
-        """Return (rows, quantiles, actions); fractions may be one row for all."""
+        """Return (rows, quantiles, actions); fractions can be one row for all."""
         hidden = torch.relu(self.read(inputs)).unsqueeze(1)
         cosines = torch.cos(fractions.unsqueeze(-1) * self._multiples)
         joined = hidden * torch.relu(self.fraction(cosines))
@@ -79,14 +79,14 @@ class PlainNetwork(nn.Module):
         return value + advantages - advantages.mean(dim=-1, keepdim=True)
 
     def draw_noise(self) -> None:
-        """Draw other noise for all noisy layers."""
+        """Draw new noise for all noisy layers."""
         for layer in self._noisy:
             layer.draw_noise()
 
 
 @dataclass
 class PlainBatch:
-    """Steps drawn from a replay, one entry each."""
+    """Transitions drawn from a replay."""
 
     inputs: Tensor
     next_inputs: Tensor
@@ -96,7 +96,7 @@ class PlainBatch:
 
 
 class PlainReplay:
-    """An agent's experience: one row per turn, stacked and summed up when drawn."""
+    """One row per turn; frames are stacked and returns summed when rows are drawn."""
 
     def __init__(self, shape: tuple[int, ...], settings: AgentSettings, seed: int) -> None:
         self._settings, self._random = settings, np.random.default_rng(seed)
@@ -113,13 +113,15 @@ class PlainReplay:
         self.count = 0
         """Rows added so far; the newest `capacity` are kept."""
 
-    def see(self, view: Array, age: int, active: bool) -> None:
-        """Begin a row; `age` counts the rows of the episode."""
+    def write_observation(self, view: Array, age: int, active: bool) -> None:
+        """Start a row; `age` is its index in the episode."""
         row = self.count % self._capacity
         self._views[row], self._ages[row], self._active[row] = view, age, active
 
-    def get(self, action: int, reward: float, terminated: bool, truncated: bool) -> None:
-        """Finish the row."""
+    def write_outcome(
+        self, action: int, reward: float, terminated: bool, truncated: bool
+    ) -> None:
+        """Complete the row."""
         row = self.count % self._capacity
         self._actions[row] = action
         self._rewards[row] = reward * self._settings.reward.scale
@@ -128,7 +130,7 @@ class PlainReplay:
         self.count += 1
 
     def sample(self, size: int) -> PlainBatch:
-        """Draw steps, each equally likely."""
+        """Draw transitions uniformly."""
         oldest = max(0, self.count - self._capacity + len(self._back) - 1)
         newest = self.count - len(self._ahead)
         rows = self._random.integers(oldest, newest, size)
@@ -139,14 +141,14 @@ class PlainReplay:
         return self.batch(rows)
 
     def batch(self, rows: Array) -> PlainBatch:
-        """Return the steps that open in some rows."""
+        """Return the transitions that start in these rows."""
         ahead = (rows[:, None] + self._ahead) % self._capacity
         ended = self._ended[ahead]
         within = np.cumsum(ended, axis=1) - ended == 0  # up to the row that ended it
         returns = (self._rewards[ahead] * self._powers[:-1] * within).sum(axis=1)
         length = within.sum(axis=1)
-        over = (self._terminated[ahead] & within).any(axis=1)
-        discounts = np.where(over, np.float32(0), self._powers[length])
+        ends = (self._terminated[ahead] & within).any(axis=1)
+        discounts = np.where(ends, np.float32(0), self._powers[length])
         return PlainBatch(
             self.stacked(rows),
             self.stacked(rows + length),
@@ -156,7 +158,7 @@ class PlainReplay:
         )
 
     def stacked(self, rows: Array) -> Tensor:
-        """Return (rows, inputs): the last frames up to some rows, oldest first."""
+        """Return (rows, inputs): the last frames up to these rows, oldest first."""
         views = self._views[(rows[:, None] - self._back) % self._capacity]
         ages = self._ages[rows % self._capacity]
         views[self._back > ages[:, None]] = 0
@@ -164,7 +166,7 @@ class PlainReplay:
 
 
 class PlainAgent:
-    """One agent: acts, remembers and learns by itself."""
+    """One agent with its own network, optimizer and replay."""
 
     def __init__(self, spec: AgentSpec, settings: AgentSettings, seed: int) -> None:
         (part,) = spec.parts.values()
@@ -180,10 +182,10 @@ class PlainAgent:
         self._optimizer = torch.optim.Adam(
             self._parameters, lr=settings.learning_rate, foreach=True
         )
-        kept = 1.0 - settings.target.rate
-        self._follow = get_ema_multi_avg_fn(kept)  # type: ignore[no-untyped-call]
-        middle = torch.arange(settings.iqn.acting_quantiles) + 0.5
-        self._fixed = (middle / settings.iqn.acting_quantiles).unsqueeze(0)
+        decay = 1.0 - settings.target.rate
+        self._update_target = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        midpoints = torch.arange(settings.iqn.acting_quantiles) + 0.5
+        self._fixed_fractions = (midpoints / settings.iqn.acting_quantiles).unsqueeze(0)
         self.replay = PlainReplay(part.shape, settings, seed)
         self._history = np.zeros((settings.frames, *part.shape), np.float32)
         self._age, self._action = 0, 0
@@ -191,10 +193,10 @@ class PlainAgent:
     # Collecting.
 
     def act(self, view: Array, active: bool) -> int:
-        """Take in what it sees, and choose."""
+        """Store an observation and return an action."""
         self._history[:-1] = self._history[1:]
         self._history[-1] = view
-        self.replay.see(view, self._age, active)
+        self.replay.write_observation(view, self._age, active)
         self._action = self._choose() if active else 0
         return self._action
 
@@ -205,20 +207,22 @@ class PlainAgent:
         elif self._random.random() < self._settings.epsilon.end:
             return int(self._random.integers(self._num_actions))
         inputs = torch.from_numpy(self._history.reshape(1, -1))
-        return int(self.network(inputs, self._fixed).mean(dim=1).argmax())
+        return int(self.network(inputs, self._fixed_fractions).mean(dim=1).argmax())
 
-    def get(self, reward: float, terminated: bool, truncated: bool, over: bool) -> None:
-        """Take in what the turn brought; `over`: the next one starts an episode."""
-        self.replay.get(self._action, reward, terminated, truncated)
+    def write_outcome(
+        self, reward: float, terminated: bool, truncated: bool, is_closing: bool
+    ) -> None:
+        """Store the outcome of a turn; after a closing one a new episode starts."""
+        self.replay.write_outcome(self._action, reward, terminated, truncated)
         self._age += 1
-        if over:
+        if is_closing:
             self._age = 0
             self._history[:] = 0
 
     # Learning.
 
     def learn(self) -> float:
-        """Make one update from a batch, and return its loss."""
+        """Make one update from a sampled batch and return the loss."""
         size, quantiles = self._settings.batch_size, self._settings.network.quantiles
         if self._settings.iqn.noisy:
             self.network.draw_noise()
@@ -226,68 +230,70 @@ class PlainAgent:
         batch = self.replay.sample(size)
         return self.update(batch, torch.rand(size, quantiles), torch.rand(size, quantiles))
 
-    def update(self, batch: PlainBatch, fractions: Tensor, others: Tensor) -> float:
-        """Make one update; return the loss before it."""
-        targets = self._targets_of(batch, others)
-        every = self.network(batch.inputs, fractions)
-        found = _of_action(every, batch.actions)
-        loss = _quantile_huber(found, targets, fractions, self._settings.iqn.threshold)
+    def update(self, batch: PlainBatch, fractions: Tensor, next_fractions: Tensor) -> float:
+        """Make one update from a batch and return the loss."""
+        targets = self._targets_of(batch, next_fractions)
+        quantiles = _of_action(self.network(batch.inputs, fractions), batch.actions)
+        threshold = self._settings.iqn.threshold
+        loss = _quantile_huber(quantiles, targets, fractions, threshold)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._parameters, self._settings.gradient.clip)
         self._optimizer.step()
-        self._follow(self._targets, self._parameters, 0)
+        self._update_target(self._targets, self._parameters, 0)
         return float(loss.detach())
 
     @torch.no_grad()
     def _targets_of(self, batch: PlainBatch, fractions: Tensor) -> Tensor:
-        every = self.target(batch.next_inputs, fractions)
-        chooser = every
+        next_quantiles = self.target(batch.next_inputs, fractions)
+        selector = next_quantiles
         if self._settings.iqn.double:
-            chooser = self.network(batch.next_inputs, self._fixed)
-        after = _of_action(every, chooser.mean(dim=1).argmax(dim=1))
-        return batch.returns.unsqueeze(1) + batch.discounts.unsqueeze(1) * after
+            selector = self.network(batch.next_inputs, self._fixed_fractions)
+        best = selector.mean(dim=1).argmax(dim=1)
+        bootstrap = _of_action(next_quantiles, best)
+        return batch.returns.unsqueeze(1) + batch.discounts.unsqueeze(1) * bootstrap
 
 
 def _of_action(values: Tensor, actions: Tensor) -> Tensor:
-    """Return quantiles of chosen actions, (rows, quantiles)."""
+    """Return the quantiles of one action per row, (rows, quantiles)."""
     return values[torch.arange(len(actions)), :, actions]
 
 
 def _quantile_huber(
-    found: Tensor, targets: Tensor, fractions: Tensor, threshold: float
+    quantiles: Tensor, targets: Tensor, fractions: Tensor, threshold: float
 ) -> Tensor:
-    shape = (*found.shape, targets.shape[1])
-    found, targets = found.unsqueeze(2).expand(shape), targets.unsqueeze(1).expand(shape)
-    huber = functional.huber_loss(found, targets, reduction="none", delta=threshold)
-    below = (targets < found.detach()).float()
+    shape = (*quantiles.shape, targets.shape[1])
+    quantiles = quantiles.unsqueeze(2).expand(shape)
+    targets = targets.unsqueeze(1).expand(shape)
+    huber = functional.huber_loss(quantiles, targets, reduction="none", delta=threshold)
+    below = (targets < quantiles.detach()).float()
     weighted = (fractions.unsqueeze(2) - below).abs() * huber / threshold
     return weighted.mean(dim=2).sum(dim=1).mean()
 
 
 class PlainLoop:
-    """Agents that play one world, each in its turn."""
+    """Agents that play one world, computed one after the other."""
 
     def __init__(self, game: Game, agents: Sequence[PlainAgent]) -> None:
         torch.set_num_threads(1)
         self._game, self._agents = game, agents
 
     def play(self, turns: int) -> None:
-        """Act, step and remember; nobody learns."""
+        """Act, step the game and store rows, without learning."""
         for _ in range(turns):
             closing = False
             for phase in self._game.begin_turn():
-                seen = self._game.observe(phase)
+                observed = self._game.observe(phase)
                 actions = []
-                for place, i in enumerate(phase):
-                    (view,) = seen.parts[place].values()
-                    active = bool(seen.active[place][0])
-                    actions.append(self._agents[i].act(view[0], active))
+                for index, agent in enumerate(phase):
+                    (view,) = observed.parts[index].values()
+                    active = bool(observed.active[index][0])
+                    actions.append(self._agents[agent].act(view[0], active))
                     closing = closing or not active
                 self._game.act(phase, np.array([actions]))
             outcome = self._game.end_turn()
             columns = (outcome.rewards, outcome.terminated, outcome.truncated)
-            for agent, *got in zip(
+            for player, *values in zip(
                 self._agents, *(column[0].tolist() for column in columns), strict=True
             ):
-                agent.get(*got, over=closing)
+                player.write_outcome(*values, is_closing=closing)

@@ -1,8 +1,8 @@
-"""How fast agents learn: stacked updates beside a plain loop's, on one core.
+"""How fast agents learn: stacked updates compared with a plain loop, on one core.
 
-Both learn by IQN from the same experience of random play, and draw their batches from it
-themselves. Useful operations are those of the algorithm's matrix products, by formula and
-without padding; their rate is compared with the machine's own, measured in the same run.
+Both use IQN, learn from the same random play and draw their own batches. Useful operations
+are those of the algorithm's matrix products, by formula and without padding; their rate is
+compared with the rate of matrix products on the same machine, measured in the same run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from rookery.algorithms.base import Agent
 from rookery.algorithms.iqn import COSINES, IQN
-from rookery.bench.collect import configured, first_stage, network_settings
+from rookery.bench.collect import configured, first_actor, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay
 from rookery.config.agent import AgentSettings
@@ -27,12 +27,12 @@ from rookery.training.training import Training
 
 SQUARE = 512
 ENOUGH_OPERATIONS = 2 * 10**10
-"""Of one matrix-product measurement: a quarter of a second or so."""
+"""Per measurement of a matrix product: about a quarter of a second."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Agents of one kind."""
+    """A group of equal agents."""
 
     agents: int
     width: int
@@ -41,13 +41,13 @@ class Case:
     """Updates of every agent in one measurement."""
 
     def __str__(self) -> str:
-        many = "s" if self.quantiles > 1 else ""
-        return f"{self.agents} agents, {self.width} wide, {self.quantiles} quantile{many}"
+        plural = "s" if self.quantiles > 1 else ""
+        return f"{self.agents} agents, {self.width} wide, {self.quantiles} quantile{plural}"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large everything is, and how long it is measured."""
+    """The cases, and the size of the measurements."""
 
     cases: tuple[Case, ...] = (Case(3, 250, 12, 15), Case(8, 64, 1, 60))
     frames: int = 5
@@ -56,7 +56,7 @@ class Sizes:
     turns: int = 100
     """Turns of an episode."""
     episodes: int = 8
-    """Episodes that are played in every world to learn from."""
+    """Episodes to learn from, in every world."""
     operations: int = ENOUGH_OPERATIONS
     repeats: int = 5
 
@@ -65,7 +65,7 @@ FULL = Sizes()
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """Measure updates of large and of small networks, noisy and not."""
+    """Measure updates of large and small networks, noisy and epsilon-greedy."""
     report = Report()
     for case in sizes.cases:
         progress(f"{case}: random play")
@@ -78,12 +78,12 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
 
 
 def _measure(
-    report: Report, sizes: Sizes, case: Case, noisy: bool, name: str, lived: Experience
+    report: Report, sizes: Sizes, case: Case, noisy: bool, name: str, experience: Experience
 ) -> None:
     settings = _settings(sizes, case, noisy)
-    ours, plain = Stacked(lived, settings), Plain(lived, settings)
+    ours, plain = Stacked(experience, settings), Plain(experience, settings)
     amount = case.updates * case.agents
-    machine = _products(settings, lived.inputs, sizes.operations)
+    machine = _products(settings, experience.inputs, sizes.operations)
     rates = alternate(
         {
             "ours": lambda: rate(ours.learn, amount),
@@ -93,22 +93,23 @@ def _measure(
         sizes.repeats,
     )
     best = max(rates[product] for product in machine)
-    useful = useful_operations(settings, lived.inputs, lived.spec.num_actions)
+    useful = useful_operations(settings, experience.inputs, experience.spec.num_actions)
     report.ratios[f"update, {name}: ours / plain"] = rates["ours"] / rates["plain"]
     for side in ("ours", "plain"):
         share = rates[side] * useful / best
         report.ratios[f"update, {name}: {side} / matrix-product rate"] = share
-        report.figure(f"{name}, {side}", rates[side], "agent-updates/s")
-    report.figure(f"{name}: useful operations", useful / 1e6, "million per update")
+        report.add_metric(f"{name}, {side}", rates[side], "agent-updates/s")
+    report.add_metric(f"{name}: useful operations", useful / 1e6, "million per update")
     for product in machine:
-        report.figure(f"{name}: product {product}", rates[product] / 1e9, "GFLOPS")
+        report.add_metric(f"{name}: product {product}", rates[product] / 1e9, "GFLOPS")
 
 
 def useful_operations(settings: AgentSettings, inputs: int, actions: int) -> int:
     """Return the floating-point operations of one agent's update, in matrix products.
 
-    Forward with the network now, with the target next and, in double learning, with the
-    network next; backward once: of the first layers only the weights need gradients.
+    Forward: the network on the observations, the target network on the next observations
+    and, with double learning, the network on these, too. Backward once; the first layers
+    need gradients of their weights only.
     """
     width, batch = settings.network.width, settings.batch_size
     outputs = actions + int(settings.iqn.dueling)
@@ -120,14 +121,14 @@ def useful_operations(settings: AgentSettings, inputs: int, actions: int) -> int
     first = 2 * batch * (inputs + quantiles * COSINES) * width
     forward = first + join(quantiles)
     backward = first + 2 * join(quantiles)
-    choosing = 2 * (batch * inputs + fixed * COSINES) * width + join(fixed)
-    return 2 * forward + backward + (choosing if settings.iqn.double else 0)
+    selection = 2 * (batch * inputs + fixed * COSINES) * width + join(fixed)
+    return 2 * forward + backward + (selection if settings.iqn.double else 0)
 
 
 def _products(
     settings: AgentSettings, inputs: int, operations: int
 ) -> dict[str, Callable[[], float]]:
-    """Return what measures the machine: large products, and those of the network."""
+    """Return measurements of the machine: large products, and those of the network."""
     width, batch = settings.network.width, settings.batch_size
     rows = batch * settings.network.quantiles
     shapes = (
@@ -142,19 +143,19 @@ def _products(
 
 
 def _product_rate(m: int, k: int, n: int, operations: int) -> Callable[[], float]:
-    """Return what measures the operations per second of one shape."""
-    left, right, found = torch.rand(m, k), torch.rand(k, n), torch.empty(m, n)
+    """Return a function that measures the operations per second of one shape."""
+    left, right, product = torch.rand(m, k), torch.rand(k, n), torch.empty(m, n)
     times = max(1, operations // (2 * m * k * n))
 
     def work() -> None:
         for _ in range(times):
-            torch.mm(left, right, out=found)
+            torch.mm(left, right, out=product)
 
     return lambda: rate(work, times * 2 * m * k * n)
 
 
 class Experience:
-    """What agents lived through, playing at random: the same for both sides."""
+    """Rows of random play, the same for both sides."""
 
     def __init__(self, sizes: Sizes, case: Case) -> None:
         torch.set_num_threads(1)
@@ -163,7 +164,7 @@ class Experience:
             case.agents,
             **network_settings(16, 1, sizes.frames, noisy=False),
             game__turns=sizes.turns,
-            turns_per_round=sizes.turns + 1,  # so that every stream ends with an episode
+            turns_per_round=sizes.turns + 1,  # so that a round is one episode
             epsilon__start=1.0,
             epsilon__end=1.0,
             batch_size=1,
@@ -171,7 +172,7 @@ class Experience:
             replay__warmup=1,
         )
         self._training = Training.build(entry, config)
-        actor_process, weights = first_stage(self._training)
+        actor_process, weights = first_actor(self._training)
         for number in range(1, sizes.episodes + 1):
             actor_process.actor.play_round(number, weights)
         self.turns = actor_process.actor.state.turn
@@ -182,22 +183,24 @@ class Experience:
         self.inputs = sizes.frames * prod(part.shape)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Free the memory."""
         self._training.close()
 
 
 class Stacked:
-    """Ours: all agents as one computation."""
+    """All agents in one stacked computation."""
 
-    def __init__(self, lived: Experience, settings: AgentSettings) -> None:
+    def __init__(self, experience: Experience, settings: AgentSettings) -> None:
         agents = [
-            Agent(i, lived.spec, settings, IQN, learns=True)
-            for i in range(len(lived.agents))
+            Agent(i, experience.spec, settings, IQN, learns=True)
+            for i in range(len(experience.agents))
         ]
-        pairs = zip(agents, lived.rows, strict=True)
-        self._readers = [reader_of(agent, rows, lived.turns) for agent, rows in pairs]
+        self._readers = [
+            reader_of(agent, rows, experience.turns)
+            for agent, rows in zip(agents, experience.rows, strict=True)
+        ]
         for reader in self._readers:
-            reader.advance(lived.turns)
+            reader.advance(experience.turns)
         self._learner, self._round = IQN.learner(agents, 0), 0
         self._learner.load([self._learner.initial(agent) for agent in agents])
         self.learn()
@@ -209,31 +212,33 @@ class Stacked:
 
 
 class Plain:
-    """The plain loop's way: one agent after the other."""
+    """One agent after the other, in a plain loop."""
 
-    def __init__(self, lived: Experience, settings: AgentSettings) -> None:
-        self._agents = [PlainAgent(lived.spec, settings, i) for i in range(len(lived.rows))]
+    def __init__(self, experience: Experience, settings: AgentSettings) -> None:
+        self._agents = [
+            PlainAgent(experience.spec, settings, i) for i in range(len(experience.rows))
+        ]
         self._updates = settings.updates_per_round
-        for agent, rows in zip(self._agents, lived.rows, strict=True):
-            fill(agent.replay, rows, lived.turns)
+        for agent, rows in zip(self._agents, experience.rows, strict=True):
+            fill(agent.replay, rows, experience.turns)
         self.learn()
 
     def learn(self) -> None:
-        """Make as many updates as ours in a round."""
+        """Make as many updates as a stacked round."""
         for _ in range(self._updates):
             for agent in self._agents:
                 agent.learn()
 
 
 def fill(replay: PlainReplay, rows: Rows, turns: int) -> None:
-    """Let a plain replay live through an agent's rows, one world after the other."""
+    """Copy an agent's rows into a plain replay, one world after the other."""
     columns, (views,) = rows.columns, rows.parts.values()
     for world in range(views.shape[1]):
         for turn in np.arange(turns) % rows.slots:
             age, active = int(columns["age"][turn, world]), columns["active"][turn, world]
-            replay.see(views[turn, world], age, active)
+            replay.write_observation(views[turn, world], age, active)
             names = ("action", "reward", "terminated", "truncated")
-            replay.get(*(columns[name][turn, world].item() for name in names))
+            replay.write_outcome(*(columns[name][turn, world].item() for name in names))
 
 
 def _settings(sizes: Sizes, case: Case, noisy: bool) -> AgentSettings:

@@ -178,7 +178,7 @@ def print_report(console: Console, report: Report) -> None:
     measurements.add_column("measurement")
     measurements.add_column("value", justify="right", style="bold")
     measurements.add_column("", style="dim")
-    for name, measurement in report.figures.items():
+    for name, measurement in report.metrics.items():
         value = measurement["value"]
         shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
         measurements.add_row(name, shown, measurement["unit"])

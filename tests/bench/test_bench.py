@@ -1,4 +1,4 @@
-"""Benchmarks run, and compare like with like; how fast they find anything is not tested."""
+"""Benchmarks run, and their contenders do the same work; speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ COLLECT = collect.Sizes(
 
 
 @pytest.fixture
-def lived() -> Iterator[update.Experience]:
+def experience() -> Iterator[update.Experience]:
     experience = update.Experience(SIZES, CASE)
     yield experience
     experience.close()
 
 
 @pytest.fixture
-def settings(lived: update.Experience) -> AgentSettings:
+def settings(experience: update.Experience) -> AgentSettings:
     _, config = collect.configured(
         SIZES.worlds,
         CASE.agents,
@@ -61,7 +61,7 @@ def settings(lived: update.Experience) -> AgentSettings:
         discount=0.9,
         reward__scale=0.1,
         gradient__clip=0.01,
-        replay__capacity=lived.turns * SIZES.worlds,
+        replay__capacity=experience.turns * SIZES.worlds,
         replay__warmup=1,
         updates_per_round=3,
     )
@@ -71,16 +71,16 @@ def settings(lived: update.Experience) -> AgentSettings:
 # The plain loop.
 
 
-def test_plain_and_stacked_learners_read_the_same_steps_from_the_same_rows(
-    lived: update.Experience, settings: AgentSettings
+def test_plain_and_stacked_learners_read_the_same_transitions_from_the_same_rows(
+    experience: update.Experience, settings: AgentSettings
 ) -> None:
-    reader = read(lived, settings)
-    agent = PlainAgent(lived.spec, settings, seed=0)
-    update.fill(agent.replay, lived.rows[0], lived.turns)
+    reader = read(experience, settings)
+    agent = PlainAgent(experience.spec, settings, seed=0)
+    update.fill(agent.replay, experience.rows[0], experience.turns)
     turns, worlds = reader.opening(reader.usable)
 
     ours = reader.batch(reader.usable)
-    plain = agent.replay.batch(worlds * lived.turns + turns)
+    plain = agent.replay.batch(worlds * experience.turns + turns)
 
     assert len(reader.usable) == SIZES.worlds * SIZES.episodes * SIZES.turns
     flat = ours.seen["view"].reshape(len(turns), -1)
@@ -93,30 +93,30 @@ def test_plain_and_stacked_learners_read_the_same_steps_from_the_same_rows(
 
 
 def test_plain_and_stacked_updates_are_the_same_up_to_rounding(
-    lived: update.Experience, settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
+    experience: update.Experience, settings: AgentSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, agent = read(lived, settings), Agent(0, lived.spec, settings)
+    reader, agent = read(experience, settings), Agent(0, experience.spec, settings)
     learner = IqnLearner([agent], seed=1)
     learner.load([learner.initial(agent)])
-    agent = PlainAgent(lived.spec, settings, seed=0)
-    copy(learner.named(learner.save()[0]), agent)
+    plain = PlainAgent(experience.spec, settings, seed=0)
+    copy(learner.named(learner.save()[0]), plain)
     size = SIZES.batch
     draws = np.random.default_rng(0).random((1, size + 2 * size * CASE.quantiles))
     monkeypatch.setattr(
-        learner._stream, "uniform", lambda place, *_: np.tile(draws, (len(place[0]), 1))
+        learner._stream, "uniform", lambda key, *_: np.tile(draws, (len(key[0]), 1))
     )
 
     metrics = learner.learn([reader], 1, 0)[0]
-    losses = [agent.update(*as_drawn(reader, draws[0], size)) for _ in range(3)]
+    losses = [plain.update(*as_drawn(reader, draws[0], size)) for _ in range(3)]
 
     assert np.mean(losses) == pytest.approx(metrics["loss"], rel=1e-4)
     assert metrics["gradient_norm"] > settings.gradient.clip  # so that it is clipped
-    after = PlainAgent(lived.spec, settings, seed=0)
+    after = PlainAgent(experience.spec, settings, seed=0)
     copy(learner.named(learner.save()[0]), after)
     for module in ("network", "target"):
-        found = getattr(agent, module).state_dict()
-        for name, wanted in getattr(after, module).state_dict().items():
-            assert torch.allclose(found[name], wanted, rtol=1e-4, atol=1e-6), name
+        weights = getattr(plain, module).state_dict()
+        for name, expected in getattr(after, module).state_dict().items():
+            assert torch.allclose(weights[name], expected, rtol=1e-4, atol=1e-6), name
 
 
 def test_a_noisy_layer_without_scale_is_a_linear_layer() -> None:
@@ -126,13 +126,13 @@ def test_a_noisy_layer_without_scale_is_a_linear_layer() -> None:
         layer.weight_scale.zero_()
         layer.bias_scale.zero_()
 
-    still = layer(inputs)
+    noiseless = layer(inputs)
 
-    assert torch.allclose(still, inputs @ layer.weight.T + layer.bias)
-    assert not torch.allclose(noisy, still)
+    assert torch.allclose(noiseless, inputs @ layer.weight.T + layer.bias)
+    assert not torch.allclose(noisy, noiseless)
 
 
-def test_a_plain_loop_remembers_episodes_with_their_closing_rows() -> None:
+def test_a_plain_loop_stores_episodes_with_their_closing_rows() -> None:
     loop = collect.plain_loop(COLLECT, noisy=True)
 
     loop.play(120)
@@ -158,16 +158,16 @@ def test_useful_operations_are_those_of_a_network_counted_by_hand() -> None:
     )
     read, embed = 2 * 2 * 7 * 3, 2 * (2 * 4) * 64 * 3
     join, heads = 2 * (2 * 4) * 3 * 3, 2 * (2 * 4) * 3 * (1 + 1)
-    now = read + embed + join + heads
+    forward = read + embed + join + heads
     backward = read + embed + 2 * (join + heads)
-    choosing = read + 2 * 5 * 64 * 3 + 2 * (2 * 5) * 3 * 3 + 2 * (2 * 5) * 3 * (1 + 1)
+    selection = read + 2 * 5 * 64 * 3 + 2 * (2 * 5) * 3 * 3 + 2 * (2 * 5) * 3 * (1 + 1)
 
-    found = update.useful_operations(settings, inputs=7, actions=1)
+    operations = update.useful_operations(settings, inputs=7, actions=1)
 
-    assert found == now + backward + now + choosing
+    assert operations == forward + backward + forward + selection
 
 
-def test_contenders_take_turns_in_going_first_and_the_median_counts() -> None:
+def test_contenders_alternate_and_the_median_counts() -> None:
     order: list[str] = []
     rates = iter([1.0, 9.0, 8.0, 2.0, 3.0, 7.0])
 
@@ -175,16 +175,16 @@ def test_contenders_take_turns_in_going_first_and_the_median_counts() -> None:
         order.append(name)
         return next(rates)
 
-    found = alternate({"a": lambda: contender("a"), "b": lambda: contender("b")}, 3)
+    medians = alternate({"a": lambda: contender("a"), "b": lambda: contender("b")}, 3)
 
     assert order == ["a", "b", "b", "a", "a", "b"]
-    assert found == {"a": 2.0, "b": 8.0}
+    assert medians == {"a": 2.0, "b": 8.0}
 
 
 # Whole benchmarks.
 
 
-def test_only_what_can_run_is_a_benchmark_and_listing_imports_no_torch() -> None:
+def test_benchmarks_are_the_modules_with_run_and_listing_them_imports_no_torch() -> None:
     command = (
         "import sys; from rookery.bench.measure import bench_names; "
         "print(*bench_names(), 'torch' in sys.modules)"
@@ -195,13 +195,13 @@ def test_only_what_can_run_is_a_benchmark_and_listing_imports_no_torch() -> None
     )
 
     assert done.stdout.split() == [*bench_names(), "False"]
-    assert bench_names() == ["collect", "game", "speedup", "torn", "update"]
+    assert bench_names() == ["collect", "game", "speedup", "update"]
 
 
 def test_collecting_is_compared_with_a_plain_loop_and_split_into_parts() -> None:
-    told: list[str] = []
+    progress: list[str] = []
 
-    report = collect.run(told.append, COLLECT)
+    report = collect.run(progress.append, COLLECT)
 
     assert set(report.ratios) == {
         f"collect, {exploring}, {worlds} / plain"
@@ -209,9 +209,9 @@ def test_collecting_is_compared_with_a_plain_loop_and_split_into_parts() -> None
         for worlds in ("2 worlds", "1 world")
     }
     parts = ("game", "stacking", "acting", "writing and the rest")
-    shares = [report.figures[f"noisy, 2 worlds: {part}"]["value"] for part in parts]
+    shares = [report.metrics[f"noisy, 2 worlds: {part}"]["value"] for part in parts]
     assert sum(shares) == pytest.approx(100.0)
-    assert len(told) == 2
+    assert len(progress) == 2
 
 
 def test_updating_is_compared_with_a_plain_loop_and_with_matrix_products() -> None:
@@ -249,30 +249,30 @@ def test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work() -
 
     for name in ("sync", "pipelined", "async"):
         assert report.ratios[f"demo: {name}, 2 workers / workers=0"] > 0
-        assert report.figures[f"even: {name}, share of the limit"]["value"] > 0
+        assert report.metrics[f"even: {name}, share of the limit"]["value"] > 0
     assert report.ratios["demo: pipelined / plain loop"] > 0
-    for role, doing in (("actor", "playing"), ("worker 0", "learning")):
-        for kind in (doing, "waiting", "protocol calls"):
-            assert report.figures[f"demo: {role}: {kind}"]["value"] >= 0
-        assert report.figures[f"demo: {role}: memory (PSS)"]["value"] > 10
+    for role, work in (("actor", "playing"), ("worker 0", "learning")):
+        for kind in (work, "waiting", "protocol calls"):
+            assert report.metrics[f"demo: {role}: {kind}"]["value"] >= 0
+        assert report.metrics[f"demo: {role}: memory (PSS)"]["value"] > 10
 
 
-def test_a_round_of_the_plain_loop_is_as_many_turns_and_updates(
+def test_a_round_of_the_plain_loop_has_as_many_turns_and_updates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = {"turns": 0, "updates": 0}
     play, learn = PlainLoop.play, PlainAgent.learn
 
-    def played(loop: PlainLoop, turns: int) -> None:
+    def count_turns(loop: PlainLoop, turns: int) -> None:
         done["turns"] += turns
         play(loop, turns)
 
-    def learned(agent: PlainAgent) -> float:
+    def count_updates(agent: PlainAgent) -> float:
         done["updates"] += 1
         return learn(agent)
 
-    monkeypatch.setattr(PlainLoop, "play", played)
-    monkeypatch.setattr(PlainAgent, "learn", learned)
+    monkeypatch.setattr(PlainLoop, "play", count_turns)
+    monkeypatch.setattr(PlainAgent, "learn", count_updates)
     work = speedup._plain(SPEED.cases[1], SPEED, updates=3)
     done["turns"] = 0
 
@@ -281,18 +281,18 @@ def test_a_round_of_the_plain_loop_is_as_many_turns_and_updates(
     assert done == {"turns": 6 * 2, "updates": 3 * 2}  # worlds, agents
 
 
-def read(lived: update.Experience, settings: AgentSettings) -> ReplayReader:
-    """Return the first agent's reader, with everything taken in."""
-    agent = Agent(0, lived.spec, settings, update.IQN, learns=True)
-    reader = reader_of(agent, lived.rows[0], 100)
-    reader.advance(lived.turns)
+def read(experience: update.Experience, settings: AgentSettings) -> ReplayReader:
+    """Return a reader of the first agent that has read all rows."""
+    agent = Agent(0, experience.spec, settings, update.IQN, learns=True)
+    reader = reader_of(agent, experience.rows[0], 100)
+    reader.advance(experience.turns)
     return reader
 
 
 def as_drawn(
     reader: ReplayReader, draws: Array, size: int
 ) -> tuple[PlainBatch, torch.Tensor, torch.Tensor]:
-    """Return the batch and the fractions that a rule makes of its draws."""
+    """Return the batch and the fractions that a learner makes of its draws."""
     batch = reader.batch(reader.sample(draws[:size]))
     plain = PlainBatch(
         torch.from_numpy(batch.seen["view"].reshape(size, -1)).float(),
@@ -306,16 +306,16 @@ def as_drawn(
 
 
 def copy(state: Mapping[str, Array], agent: PlainAgent) -> None:
-    """Give a plain agent the weights and the target of a stacked one."""
+    """Copy the weights and the target of a stacked agent into a plain one."""
     for module, prefix in ((agent.network, "weights"), (agent.target, "target")):
-        found = {}
+        arrays = {}
         for layer in ("read", "fraction", "join", "values"):
             ours = layer + ".0" if layer == "read" else layer
-            found[f"{layer}.weight"] = state[f"{prefix}.{ours}.weight"].T
-            found[f"{layer}.bias"] = state[f"{prefix}.{ours}.bias"][0]
+            arrays[f"{layer}.weight"] = state[f"{prefix}.{ours}.weight"].T
+            arrays[f"{layer}.bias"] = state[f"{prefix}.{ours}.bias"][0]
         for kind in ("weight", "bias"):
-            heads = found.pop(f"values.{kind}")
-            found[f"advantages.{kind}"], found[f"value.{kind}"] = heads[:-1], heads[-1:]
+            heads = arrays.pop(f"values.{kind}")
+            arrays[f"advantages.{kind}"], arrays[f"value.{kind}"] = heads[:-1], heads[-1:]
         module.load_state_dict(
-            {name: torch.from_numpy(array.copy()) for name, array in found.items()}
+            {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         )

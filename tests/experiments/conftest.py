@@ -1,4 +1,4 @@
-"""Scripts are loaded from their files: they belong to no package."""
+"""Loads scripts from their files, since experiments/ is not a package."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from types import ModuleType
 
 import pytest
 
-from tests.paths import EXPERIMENTS as FOLDER
+from tests.paths import EXPERIMENTS
 
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Return a function that loads a script without running it."""
-    monkeypatch.syspath_prepend(FOLDER)  # as when it is run
+    monkeypatch.syspath_prepend(EXPERIMENTS)  # scripts import each other from their folder
 
-    def found(name: str) -> ModuleType:
+    def load_script(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(
-            f"script_{name}", FOLDER / f"{name}.py"
+            f"script_{name}", EXPERIMENTS / f"{name}.py"
         )
         assert spec is not None
         assert spec.loader is not None
@@ -28,4 +28,4 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
         spec.loader.exec_module(module)
         return module
 
-    return found
+    return load_script

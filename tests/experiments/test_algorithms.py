@@ -1,4 +1,4 @@
-"""The scripts about algorithms: small runs, shown and written down."""
+"""The scripts about algorithms, with small runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.small import HUNT
+
 
 def test_lag_compares_schedules_seed_by_seed(
     load: Callable[[str], ModuleType],
@@ -18,18 +20,18 @@ def test_lag_compares_schedules_seed_by_seed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     script, out = load("lag"), tmp_path / "lag.json"
-    words = ["--seeds=2", "--rounds=4", "--schedules=sync,pipelined", f"--out={out}"]
-    monkeypatch.setattr(sys, "argv", ["lag.py", *words])
-    small = {"turns_per_round": 10, "worlds": 2, "game.turns": 8, "game.agents": 1}
-    monkeypatch.setattr(script, "SETTINGS", small)
+    arguments = ["--seeds=2", "--rounds=4", "--schedules=sync,pipelined", f"--out={out}"]
+    monkeypatch.setattr(sys, "argv", ["lag.py", *arguments])
+    settings = {key: value for key, value in HUNT.items() if key != "rounds"}
+    monkeypatch.setattr(script, "SETTINGS", {**settings, "game.agents": 1})
 
     script.main()
 
-    found = [
-        (one["algorithm"], one["schedule"], one["seed"])
-        for one in json.loads(out.read_text())
+    runs = [
+        (run["algorithm"], run["schedule"], run["seed"])
+        for run in json.loads(out.read_text())
     ]
-    assert found == [
+    assert runs == [
         (algorithm, schedule, seed)
         for seed in range(2)
         for algorithm in ("ppo", "vtrace")

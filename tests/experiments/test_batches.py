@@ -1,4 +1,4 @@
-"""Batches of runs: what is finished is kept, and measures count what they say."""
+"""Batches of runs do not repeat finished ones; measures of sweeps are right."""
 
 from __future__ import annotations
 
@@ -10,31 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.paths import EXPERIMENTS
-
 Load = Callable[[str], ModuleType]
 
 
-@pytest.fixture(autouse=True)
-def beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scripts import each other from their own folder."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-
-
 def run(folder: str, seed: int) -> dict[str, Any]:
-    """Leave a file, which is an error if it is there already."""
+    """Create a file; fail if it exists."""
     (Path(folder) / f"made-{seed}").touch(exist_ok=False)
     return {"score": seed * 10}
 
 
-def test_what_is_finished_is_not_made_again(load: Load, tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated(load: Load, tmp_path: Path) -> None:
     batch, name = load("batch"), str(tmp_path)
     path = tmp_path / "results" / "runs.jsonl"
     for seeds in (1, 2):
         jobs = [(name, seed) for seed in range(seeds)]
-        found = batch.carry_out(jobs, ("folder", "seed"), run, path, 1)
+        results = batch.run_all(jobs, ("folder", "seed"), run, path, 1)
 
-    assert found == [
+    assert results == [
         {"folder": name, "seed": 0, "score": 0},
         {"folder": name, "seed": 1, "score": 10},
     ]
@@ -61,11 +53,11 @@ def test_measures_of_sweeps_count_agents_and_turns(load: Load) -> None:
     outcome = load("literature").Outcome(EPISODES, rewards)
 
     assert outcome.per_100_turns("hares") == pytest.approx(3.0)
-    assert outcome.of_all() == pytest.approx(3.0)
-    assert outcome.late() == pytest.approx(25.0)
+    assert outcome.total_return() == pytest.approx(3.0)
+    assert outcome.late_reward() == pytest.approx(25.0)
 
 
-def test_published_scores_are_in_the_unit_they_were_published_in(load: Load) -> None:
+def test_scores_are_in_the_unit_of_the_published_ones(load: Load) -> None:
     published = load("published")
 
     assert published.score_of("foraging", {"0": 0.4, "1": 0.5}) == pytest.approx(0.9)

@@ -1,4 +1,4 @@
-"""The benchmark of foreign games finds a good one good, and a leaky one not."""
+"""conformance.py passes a sound game and fails a leaky one."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ import pytest
 Load = Callable[[str], ModuleType]
 
 
-def findings(
+def result_of(
     script: ModuleType, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """Run the script for one game in one process; return what it found."""
-    out = folder / "found.json"
-    words = ["script", "--games", name, "--no-workers", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", words)
+    """Run the script for one game in one process; return its result."""
+    out = folder / "results.json"
+    arguments = ["script", "--games", name, "--no-workers", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as left:
         script.main()
-    found: dict[str, Any] = json.loads(out.read_text())[name]
-    assert bool(left.value.code) != found["good"]
-    return found
+    result: dict[str, Any] = json.loads(out.read_text())[name]
+    assert bool(left.value.code) != result["good"]
+    return result
 
 
-def test_a_game_that_conforms_and_trains_is_good(
+def test_a_game_that_conforms_and_trains_passes(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = findings(load("conformance"), "relay", tmp_path, monkeypatch)
+    result = result_of(load("conformance"), "relay", tmp_path, monkeypatch)
 
-    assert found["good"]
-    assert (found["passed"], found["failed"]) == (6, [])
-    assert (found["sync"], found["pipelined"]) == ("trains", "trains")
+    assert result["good"]
+    assert (result["passed"], result["failed"]) == (6, [])
+    assert (result["sync"], result["pipelined"]) == ("trains", "trains")
 
 
-def test_a_game_that_remembers_the_last_episode_is_not(
+def test_a_game_that_remembers_the_last_episode_fails(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = load("conformance")
     leaky = ("leaky", f"pettingzoo:{script.FILES / 'zoo.py'}:leaky", {})
     monkeypatch.setitem(script.GAMES, "leaky", leaky)
 
-    found = findings(script, "leaky", tmp_path, monkeypatch)
+    result = result_of(script, "leaky", tmp_path, monkeypatch)
 
-    assert not found["good"]
-    assert any("After restoring a snapshot" in line for line in found["failed"])
+    assert not result["good"]
+    assert any("After restoring a snapshot" in line for line in result["failed"])

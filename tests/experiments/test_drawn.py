@@ -1,6 +1,6 @@
-"""Configurations drawn by a machine: a slice of experiments/drawn.py, in its own process.
+"""A few cases of drawn.py, in a separate process.
 
-That script forks; a process that has used autograd before could not.
+The script forks, which a process that has used autograd cannot do.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SCRIPT = EXPERIMENTS / "drawn.py"
 pytestmark = pytest.mark.timeout(300)
 
 
-def drawn(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, words)]
+def drawn(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.mark.processes
 @pytest.mark.shows("A2", "A7", "F4", "F6")
 @pytest.mark.parametrize("first", [0, 18])
-def test_a_drawn_run_is_the_same_however_it_is_computed_killed_and_resumed(
+def test_drawn_runs_are_the_same_however_they_are_computed_killed_and_resumed(
     first: int, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
@@ -44,7 +44,7 @@ def test_a_drawn_run_is_the_same_however_it_is_computed_killed_and_resumed(
     trials: list[dict[str, Any]] = json.loads(report.read_text())
     notes = sum((Counter(trial["notes"]) for trial in trials), Counter())
     assert len(trials) == 8
-    for happened in (
+    for event in (
         "compared",
         "made updates",
         "killed main",
@@ -52,12 +52,12 @@ def test_a_drawn_run_is_the_same_however_it_is_computed_killed_and_resumed(
         "edited config.toml",
         "altered agents",
     ):
-        assert notes[happened], f"{happened}: {notes}"
+        assert notes[event], f"{event}: {notes}"
 
 
 @pytest.mark.processes
 @pytest.mark.shows("B12")
-def test_a_damaged_row_of_a_killed_run_is_not_learned_from_and_can_be_mended() -> None:
+def test_a_damaged_row_of_a_killed_run_is_refused_until_it_is_repaired() -> None:
     case = "rookery train treasurehunt rounds=60 storage=disk game.agents=2 worlds=1"
 
     done = drawn("--line", case, "--thorough")
@@ -67,7 +67,7 @@ def test_a_damaged_row_of_a_killed_run_is_not_learned_from_and_can_be_mended() -
 
 
 @pytest.mark.processes
-def test_cases_that_have_failed_once_do_not_fail_again() -> None:
+def test_cases_that_failed_before_do_not_fail_again() -> None:
     done = drawn("--found", "--jobs", 1)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,9 +81,9 @@ def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     done = drawn("--plant", plant, "--cases", 20, "--jobs", 1, "--out", report)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = json.loads(report.read_text())
-    assert found["case"] is not None
-    assert "digest" in found["problem"] or "row hash" in found["problem"]
+    (result,) = json.loads(report.read_text())
+    assert result["case"] is not None
+    assert "digest" in result["problem"] or "row hash" in result["problem"]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def cases(load: Callable[[str], ModuleType]) -> ModuleType:
 def test_drawn_configurations_are_legal(cases: ModuleType) -> None:
     for number in range(200):
         case = cases.draw_case(number)
-        entry, config = configure(case.game, case.words)
+        entry, config = configure(case.game, case.overrides)
         check_agents(build_agents(config, agents_of(entry, config)), config.worlds)
 
 

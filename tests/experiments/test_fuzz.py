@@ -1,4 +1,4 @@
-"""Bad configurations and damaged headers: a slice of experiments/fuzz.py."""
+"""Bad configurations and damaged headers: a few cases of fuzz.py."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def test_bad_cases_are_refused_in_one_line_and_cost_little(
 ) -> None:
     fuzz.resolve("treasurehunt", [])
     with fuzz.little_memory():
-        found = getattr(fuzz, f"fuzz_{kind}")(CASES, seed=1, folder=tmp_path)
+        results = getattr(fuzz, f"fuzz_{kind}")(CASES, seed=1, folder=tmp_path)
 
-    assert not found.wrong
-    assert found.refused == CASES
+    assert not results.wrong
+    assert results.refused == CASES
 
 
-def test_the_command_line_gives_code_2_and_one_line_for_each(
+def test_the_command_line_prints_one_line_for_each_and_exits_with_2(
     fuzz: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = fuzz.bad_words(random.Random(2))
+    cases = fuzz.bad_overrides(random.Random(2))
     refused = 0
     while refused < 20:
-        game, several = next(words)
+        game, overrides = next(cases)
         with pytest.raises(SystemExit) as ended:
-            main(["describe", game, *several])
+            main(["describe", game, *overrides])
         lines = capsys.readouterr().err.splitlines()
         if ended.value.code:
             assert (ended.value.code, len(lines)) == (2, 1)
@@ -66,24 +66,24 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize(("case", "said"), PLANTED.values(), ids=PLANTED)
-def test_what_must_not_happen_is_found(
-    case: Callable[[], None], said: str, fuzz: ModuleType
+@pytest.mark.parametrize(("case", "problem"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_violation_is_found(
+    case: Callable[[], None], problem: str, fuzz: ModuleType
 ) -> None:
-    found = fuzz.Found()
+    results = fuzz.Results()
 
     with fuzz.little_memory():
-        fuzz.attempt(found, "planted", case)
+        fuzz.attempt(results, "planted", case)
 
-    assert said in found.wrong[0]
+    assert problem in results.wrong[0]
 
 
 def test_a_case_that_takes_long_is_found(
     fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fuzz, "LIMIT_SECONDS", 0.0)
-    found = fuzz.Found()
+    results = fuzz.Results()
 
-    fuzz.attempt(found, "planted", lambda: sum(range(10**5)))
+    fuzz.attempt(results, "planted", lambda: sum(range(10**5)))
 
-    assert "took" in found.wrong[0]
+    assert "took" in results.wrong[0]

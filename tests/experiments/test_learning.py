@@ -1,4 +1,4 @@
-"""Schedules are compared over the seeds that all of them have finished."""
+"""learning.py compares schedules over the seeds that all of them have finished."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 SCORES = {"sync": [100.0, 110.0], "pipelined": [101.0, 112.0], "async": [90.0, 80.0]}
 
 
-SMALL = ("--seeds=2", "--rounds=1", "--episodes=1", "--stag-seeds=2", "--stag-rounds=9")
+ARGUMENTS = ("--seeds=2", "--rounds=1", "--episodes=1", "--stag-seeds=2", "--stag-rounds=9")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def script(load: Callable[[str], ModuleType]) -> ModuleType:
 
 
 @pytest.mark.processes
-def test_what_is_finished_is_not_run_again_and_the_rest_is(
+def test_finished_runs_are_not_repeated_and_the_others_run(
     script: ModuleType, tmp_path: Path
 ) -> None:
     lines = [
@@ -37,7 +37,7 @@ def test_what_is_finished_is_not_run_again_and_the_rest_is(
     text = "".join(json.dumps(line) + "\n" for line in lines[:-1])
     (tmp_path / "runs.jsonl").write_text(text)
 
-    run(script, tmp_path, *SMALL)
+    run(script, tmp_path, *ARGUMENTS)
 
     after = (tmp_path / "runs.jsonl").read_text()
     assert after.startswith(text)
@@ -51,9 +51,9 @@ def test_what_is_finished_is_not_run_again_and_the_rest_is(
 
 @pytest.mark.processes
 def test_when_time_is_up_no_run_is_started(script: ModuleType, tmp_path: Path) -> None:
-    said = run(script, tmp_path, *SMALL, "--seconds=-1")
+    output = run(script, tmp_path, *ARGUMENTS, "--seconds=-1")
 
-    assert "time is up: 8 batches are left" in said
+    assert "time is up: 8 batches are left" in output
     assert (tmp_path / "runs.jsonl").read_text() == ""
 
 
@@ -62,12 +62,14 @@ def test_only_seeds_that_every_schedule_has_finished_count(script: ModuleType) -
     jobs = [job for batch in script.batches("hunt", sizes) for job in batch]
     finished = {job: {"score": SCORES[job.schedule][job.seed]} for job in jobs[:-1]}
 
-    found = script.scores_of(finished, "hunt", sizes, "score")
+    scores = script.scores_of(finished, "hunt", sizes, "score")
 
-    assert found == {"sync": {0: 100.0}, "pipelined": {0: 101.0}, "async": {0: 90.0}}
+    assert scores == {"sync": {0: 100.0}, "pipelined": {0: 101.0}, "async": {0: 90.0}}
 
 
-def test_a_line_that_was_cut_off_is_run_again(script: ModuleType, tmp_path: Path) -> None:
+def test_a_run_whose_line_was_cut_off_runs_again(
+    script: ModuleType, tmp_path: Path
+) -> None:
     job = script.Job("hunt", "sync", 0, 1, 1)
     path = tmp_path / "runs.jsonl"
     whole = json.dumps({**asdict(job), "score": 1.0}) + "\n"
@@ -77,7 +79,7 @@ def test_a_line_that_was_cut_off_is_run_again(script: ModuleType, tmp_path: Path
     assert path.read_text() == whole
 
 
-def test_agents_that_score_much_less_do_not_hold(script: ModuleType) -> None:
+def test_a_schedule_with_a_much_lower_score_does_not_hold(script: ModuleType) -> None:
     scores = {name: dict(enumerate(own)) for name, own in SCORES.items()}
 
     report = script.compare_scores(scores)
@@ -87,7 +89,7 @@ def test_agents_that_score_much_less_do_not_hold(script: ModuleType) -> None:
     assert report["differences"]["async - sync"]["holds"] is False
 
 
-def test_shares_that_differ_beyond_chance_do_not_hold(script: ModuleType) -> None:
+def test_shares_that_differ_significantly_do_not_hold(script: ModuleType) -> None:
     shares = {
         "sync": {seed: 1.0 for seed in range(30)},
         "pipelined": {seed: float(seed > 0) for seed in range(30)},
@@ -101,9 +103,9 @@ def test_shares_that_differ_beyond_chance_do_not_hold(script: ModuleType) -> Non
     assert report["differences"]["async - sync"]["holds"] is False
 
 
-def run(script: ModuleType, out: Path, *words: str) -> str:
-    """Run the script as a process of its own: its pool would leave one in ours."""
-    command = [sys.executable, str(script.__file__), "--out", str(out), *words]
+def run(script: ModuleType, out: Path, *arguments: str) -> str:
+    """Run the script in a separate process, since its pool would leave one in ours."""
+    command = [sys.executable, str(script.__file__), "--out", str(out), *arguments]
     done = subprocess.run(
         command, check=True, timeout=100, stdout=subprocess.PIPE, text=True
     )

@@ -16,7 +16,8 @@ from rookery.cli import app as cli
 from rookery.runs.health import Health, health_of
 from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
-from tests.scenarios.conftest import HUNT, events, is_alive, session_of, wait_for
+from tests.scenarios.conftest import events, is_alive, session_of, wait_for
+from tests.small import HUNT
 
 pytestmark = pytest.mark.processes
 

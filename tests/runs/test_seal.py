@@ -281,7 +281,7 @@ def test_a_run_whose_game_file_was_changed_continues_and_is_not_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(FILES / "haunted.py", "rooms.py")
+    shutil.copy(FILES / "faulty.py", "rooms.py")
     name, settings = "./rooms.py:Rooms", {**SETTINGS, "agents": {}, "game.agents": 2}
     session = session_at(name, Path("run"), **settings)
     stop_after(session, 2)

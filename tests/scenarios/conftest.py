@@ -1,4 +1,4 @@
-"""What tests with real processes share: small runs, and waiting for what must happen."""
+"""Helpers for tests with real processes: start a run, wait for an event, inject a fault."""
 
 from __future__ import annotations
 
@@ -16,76 +16,78 @@ from rookery.runs.configure import configure
 from rookery.runs.session import Session
 from rookery.training.training import Round
 
-SMALL = {
-    "rounds": 6,
-    "turns_per_round": 10,
-    "worlds": 3,
-    "frames": 2,
-    "updates_per_round": 3,
-    "batch_size": 8,
-    "replay.warmup": 16,
-    "replay.capacity": 120,
-    "network.width": 23,
-    "epsilon.steps": 100,
-}
-HUNT = {**SMALL, "game.turns": 15}
 FILES = Path(__file__).parent / "files"
 PATIENCE = 100.0
+"""Seconds after which something that must happen counts as not happening."""
+FAULTY_GAME = f"{FILES / 'faulty.py'}:Rooms"
+FAULTY_ALGORITHM = f"{FILES / 'faulty.py'}:LinearQ"
 
 
 @pytest.fixture(scope="session")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """The digest of a run in one process; each is computed once."""
-    known: dict[str, str] = {}
+def reference_digest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Return a function that gives the digest of an undisturbed run in one process.
+
+    Each is computed once.
+    """
+    digests: dict[str, str] = {}
 
     def digest(game: str, **settings: Any) -> str:
         key = json.dumps([game, settings], sort_keys=True)
-        if key not in known:
-            folder = tmp_path_factory.mktemp("alone") / "run"
+        if key not in digests:
+            folder = tmp_path_factory.mktemp("reference") / "run"
             run = rookery.train(game, run=folder, **{**settings, "workers": 0})
-            known[key] = run.digest()["run"]
-        return known[key]
+            digests[key] = run.digest()["run"]
+        return digests[key]
 
     return digest
 
 
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which files request faults of `files/faulty.py`."""
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    monkeypatch.setenv("FAULTS", str(folder))
+    return folder
+
+
 def session_of(game: str, folder: Path, **settings: Any) -> Session:
-    """Return a run that has not started, to be looked into while it goes on."""
+    """Return a run that has not started yet, to be inspected while it runs."""
     entry, config = configure(game, settings=settings)
     folder.mkdir(parents=True, exist_ok=True)
     return Session(entry, config, folder)
 
 
 def run_through(
-    session: Session, show: Callable[[Round], None] = lambda one: None
+    session: Session, after_round: Callable[[Round], None] = lambda _: None
 ) -> rookery.Run:
-    """Train a session to its end, and return what it left."""
-    session.run(show)
+    """Train a session to its end and return the run."""
+    session.run(after_round)
     return rookery.Run(session.folder, session.config.game.name)
 
 
-def events(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
-    """Return what happened to a run, in order."""
+def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """Return the events of a run in order, all or those of one kind."""
     lines = (folder / "events.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [one for one in found if event in (None, one["event"])]
+    return [x for x in map(json.loads, lines) if kind in (None, x["event"])]
 
 
 def notes(folder: Path) -> str:
-    return "\n".join(one["line"] for one in events(folder, "note"))
+    """Return the notes of a run, one per line."""
+    return "\n".join(event["line"] for event in events(folder, "note"))
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """Return what a condition gives once it is true; fail if it never is."""
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until, "what was waited for did not happen"
+    """Wait until a condition is true and return its value; fail if it never is."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"it did not happen within {seconds} s"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not collected does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -94,25 +96,13 @@ def is_alive(pid: int) -> bool:
 
 
 def open_files() -> set[str]:
+    """Return the open descriptors of this process."""
     return set(os.listdir("/proc/self/fd"))
 
 
 def updates_of(run: rookery.Run) -> dict[str, float]:
-    """Return how many updates each agent made."""
+    """Return the number of updates of each agent."""
     table = run.metrics()
     if "updates" not in table:
         return {}
     return table.groupby("agent")["updates"].sum().to_dict()
-
-
-HAUNTED = f"{FILES / 'haunted.py'}:Rooms"
-LINEAR = f"{FILES / 'haunted.py'}:LinearQ"
-
-
-@pytest.fixture
-def traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which a file makes a process of the haunted game do something."""
-    folder = tmp_path / "traps"
-    folder.mkdir()
-    monkeypatch.setenv("TRAPS", str(folder))
-    return folder

@@ -1,4 +1,4 @@
-"""A run of somebody who is not root and lets nobody else read their files."""
+"""Runs of a user who is not root and whose umask keeps files private."""
 
 from __future__ import annotations
 
@@ -19,62 +19,50 @@ from typing import Any
 import pytest
 
 import rookery
-from tests.paths import ROOT as HERE
+from tests.paths import ROOT
+from tests.small import HUNT, overrides
 
 pytestmark = pytest.mark.processes
 
 NOBODY = 65534
-SETTINGS = {
-    "rounds": 200,
-    "turns_per_round": 4,
-    "updates_per_round": 2,
-    "worlds": 2,
-    "frames": 2,
-    "network.width": 16,
-    "network.quantiles": 2,
-    "batch_size": 8,
-    "replay.warmup": 8,
-    "replay.capacity": 200,
-    "epsilon.steps": 100,
-    "game.turns": 10,
-    "checkpoints.every_rounds": 20,
-}
+"""The user id without rights, and its group's."""
+SETTINGS = {**HUNT, "rounds": 200, "turns_per_round": 4, "checkpoints.every_rounds": 20}
 
 
 class Nobody:
-    """Starts commands as a user without rights, with a umask of 077."""
+    """Runs commands as a user without rights, with umask 077."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        path = os.pathsep.join([str(HERE), sysconfig.get_paths()["purelib"]])
-        self._about: dict[str, Any] = {
+        path = os.pathsep.join([str(ROOT), sysconfig.get_paths()["purelib"]])
+        self._options: dict[str, Any] = {
             "cwd": home,
             "umask": 0o077,
             "env": {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONPATH": path},
             "text": True,
         }
         if os.getuid() == 0:
-            self._about |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            self._options |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         self._python = self._find_python()
 
     def _find_python(self) -> str:
-        """Return an interpreter of our version that this user may run."""
+        """Return an interpreter of this Python version that the user can run."""
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         for python in (sys.executable, f"/usr/bin/python{version}"):
             try:
-                subprocess.run([python, "-c", "import torch"], check=True, **self._about)
+                subprocess.run([python, "-c", "import torch"], check=True, **self._options)
             except (OSError, subprocess.CalledProcessError):
                 continue
             return python
-        pytest.skip(f"there is no Python {version} here that other users may run")
+        pytest.skip(f"no Python {version} here that other users can run")
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [self._python, "-m", "rookery", *words]
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [self._python, "-m", "rookery", *arguments]
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, **piped, **self._about)
+        return subprocess.Popen(command, **piped, **self._options)
 
-    def run(self, *words: str) -> tuple[int, str, str]:
-        process = self.start(*words)
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = self.start(*arguments)
         out, err = process.communicate()
         return process.returncode, out, err
 
@@ -91,8 +79,8 @@ def nobody() -> Iterator[Nobody]:
 def test_a_user_with_a_strict_umask_trains_is_killed_and_resumes_to_the_same_digest(
     nobody: Nobody, tmp_path: Path
 ) -> None:
-    words = [f"{key}={value}" for key, value in SETTINGS.items()]
-    training = nobody.start("train", "treasurehunt", *words, "workers=1", "--run", "mine")
+    settings = overrides(SETTINGS)
+    training = nobody.start("train", "treasurehunt", *settings, "workers=1", "--run=mine")
     checkpoints, until = nobody.home / "mine" / "checkpoints", time.monotonic() + 100
     while not list(checkpoints.glob("ckpt-*")) and time.monotonic() < until:
         assert training.poll() is None, training.communicate()
@@ -111,8 +99,10 @@ def test_a_user_with_a_strict_umask_trains_is_killed_and_resumes_to_the_same_dig
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can make folders of somebody else")
-def test_a_folder_one_may_not_write_is_one_line(nobody: Nobody, tmp_path: Path) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make folders for another user")
+def test_a_folder_without_write_permission_is_an_error_of_one_line(
+    nobody: Nobody, tmp_path: Path
+) -> None:
     theirs = nobody.home / "theirs"
     theirs.mkdir(mode=0o755)  # root's
 

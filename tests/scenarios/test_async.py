@@ -1,4 +1,4 @@
-"""The async schedule: nobody waits for long, and everybody learns as much as was asked."""
+"""The async schedule: lag is bounded, and every agent makes all of its updates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 import rookery
 from rookery.stop import Stopped
 from rookery.training.training import Round
-from tests.scenarios.conftest import HUNT, events, run_through, session_of
+from tests.scenarios.conftest import events, run_through, session_of
+from tests.small import HUNT
 
 pytestmark = pytest.mark.processes
 
-MAX_LAG, ROUNDS, WARM = 3, 24, 2
+MAX_LAG, ROUNDS, WARMUP_ROUNDS = 3, 24, 2
 SETTINGS: dict[str, Any] = {
     **HUNT,
     "rounds": ROUNDS,
@@ -30,8 +31,8 @@ SETTINGS: dict[str, Any] = {
 def train(folder: Path, workers: int) -> rookery.Run:
     session = session_of("treasurehunt", folder, **SETTINGS, workers=workers)
 
-    def disturb(one: Round) -> None:
-        if one.number == 5 and workers:
+    def disturb(result: Round) -> None:
+        if result.number == 5 and workers:
             processes = session.training.executor.now.supervisor.processes()
             os.kill(processes["worker 0"], signal.SIGKILL)
 
@@ -48,19 +49,19 @@ def run(
     return run
 
 
-def test_in_async_every_agent_makes_the_updates_that_were_asked_for(
+def test_in_async_every_agent_makes_all_of_its_updates(
     run: rookery.Run,
 ) -> None:
     table = run.metrics()
-    learning = table[table["round"] > WARM]
+    learning = table[table["round"] > WARMUP_ROUNDS]
 
-    asked = {"0": 3, "1": 3, "2": 2 * 3}
-    for agent, per_round in asked.items():
-        made = learning[learning["agent"] == agent]["updates"]
-        turns = (ROUNDS - WARM) * HUNT["turns_per_round"]
-        ratio = made.sum() / turns / (per_round / HUNT["turns_per_round"])
+    updates_per_round = {"0": 3, "1": 3, "2": 2 * 3}
+    for agent, per_round in updates_per_round.items():
+        updates = learning[learning["agent"] == agent]["updates"]
+        turns = (ROUNDS - WARMUP_ROUNDS) * HUNT["turns_per_round"]
+        ratio = updates.sum() / turns / (per_round / HUNT["turns_per_round"])
         assert 0.95 <= ratio <= 1.05
-        windows = made.rolling(5).sum().dropna() / (5 * per_round)
+        windows = updates.rolling(5).sum().dropna() / (5 * per_round)
         assert windows.between(0.95, 1.05).all()
 
 
@@ -75,24 +76,24 @@ def test_in_async_lag_is_measured_per_agent_and_bounded(run: rookery.Run) -> Non
 def test_in_async_ppo_learns_each_round_once(run: rookery.Run) -> None:
     table = run.metrics()
 
-    made = table[table["agent"] == "2"]["updates"].tolist()
-    assert made == [2 * 3] * ROUNDS
+    updates = table[table["agent"] == "2"]["updates"].tolist()
+    assert updates == [2 * 3] * ROUNDS
 
 
 def test_in_async_every_evaluation_is_recorded_once(run: rookery.Run) -> None:
-    found = run.evaluations()
+    table = run.evaluations()
 
-    greedy = found[(found["players"] == "greedy") & (found["agent"] == "0")]
+    greedy = table[(table["players"] == "greedy") & (table["agent"] == "0")]
     assert greedy["round"].tolist() == list(range(1, ROUNDS + 1))
 
 
-def test_in_async_a_run_that_was_stopped_goes_on_from_where_its_actor_was(
+def test_in_async_a_stopped_run_resumes_where_its_actor_was(
     tmp_path: Path,
 ) -> None:
     session = session_of("treasurehunt", tmp_path / "run", **SETTINGS, workers=2)
 
-    def stop(one: Round) -> None:
-        if one.number == 10:
+    def stop(result: Round) -> None:
+        if result.number == 10:
             session.training.parts.stop.signal = signal.SIGINT
 
     with pytest.raises(Stopped):

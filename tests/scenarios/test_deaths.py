@@ -1,4 +1,4 @@
-"""Processes that die: nobody else notices, and nothing is lost."""
+"""Processes that die are replaced, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from rookery.runs.session import Session
 from rookery.storage.checkpoints import newest_whole
 from rookery.supervisor.policies import StallPolicy
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training import autoscale as tuning
+from rookery.training.autoscale import Autoscaler, WorkerChoice
 from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
-    HAUNTED,
-    HUNT,
-    LINEAR,
-    SMALL,
+    FAULTY_ALGORITHM,
+    FAULTY_GAME,
     events,
     is_alive,
     open_files,
@@ -36,11 +34,12 @@ from tests.scenarios.conftest import (
     session_of,
     wait_for,
 )
+from tests.small import HUNT, SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
 KILLS = {2: ["actor"], 4: ["actor", "worker 0"]}
-HANGS = 6
+HANG_ROUND = 6
 LONG = {**HUNT, "rounds": 8, "replay.kind": "prioritised", "reward.standardise": True}
 
 
@@ -59,27 +58,27 @@ class Broken(grid.GridGame):
 
 
 class Disturber:
-    """Kills processes while they are in the round after a border, and lets one hang."""
+    """Kills processes in the round after a boundary, and makes one hang."""
 
     def __init__(self, session: Session) -> None:
         self._pool, self.killed, self.said = session.training.executor, [], []
         session.say = self._hear
 
-    def __call__(self, one: Round) -> None:
+    def __call__(self, result: Round) -> None:
         assert isinstance(self._pool.now, ProcessPool)
         supervisor = self._pool.now.supervisor
-        for role in KILLS.get(one.number, []):
-            pid = wait_for(lambda role=role: self._awake(role))
+        for role in KILLS.get(result.number, []):
+            pid = wait_for(lambda role=role: self._pid_of(role))
             os.kill(pid, signal.SIGKILL)
             self.killed.append((role, pid))
-        if one.number == HANGS:
-            self._hung = wait_for(lambda: self._awake("worker 1"))
+        if result.number == HANG_ROUND:
+            self._hung = wait_for(lambda: self._pid_of("worker 1"))
             supervisor.stalls = StallPolicy(0.5)
             os.kill(self._hung, signal.SIGSTOP)
 
-    def _awake(self, role: str) -> int | None:
+    def _pid_of(self, role: str) -> int | None:
         supervisor = self._pool.now.supervisor
-        supervisor.watch()  # starts again whose time has come
+        supervisor.watch()  # restarts processes whose time has come
         return supervisor.processes().get(role)
 
     def _hear(self, line: str) -> None:
@@ -99,28 +98,28 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Distur
 
 @pytest.mark.shows("B2", "A7")
 def test_a_run_whose_processes_are_killed_ends_with_the_same_bits(
-    disturbed: tuple[Session, Disturber], alone: Callable[..., str]
+    disturbed: tuple[Session, Disturber], reference_digest: Callable[..., str]
 ) -> None:
     run = rookery.Run(disturbed[0].folder)
 
     assert len(disturbed[1].killed) == 3
-    assert run.digest()["run"] == alone("treasurehunt", **LONG)
+    assert run.digest()["run"] == reference_digest("treasurehunt", **LONG)
     assert run.metrics()["round"].tolist() == [
         number for number in range(1, 9) for _ in range(3)
     ]
 
 
-def attempts(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    return sorted((one["role"], one["attempt"]) for one in found)
+def attempts(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return sorted((event["role"], event["attempt"]) for event in events)
 
 
-def test_every_death_and_restart_is_on_record(
+def test_every_death_and_restart_is_recorded(
     disturbed: tuple[Session, Disturber],
 ) -> None:
     session, disturber = disturbed
     deaths, restarts = events(session.folder, "death"), events(session.folder, "restart")
 
-    assert {(one["role"], one["pid"]) for one in deaths} == set(disturber.killed)
+    assert {(death["role"], death["pid"]) for death in deaths} == set(disturber.killed)
     assert attempts(deaths) == [("actor", 1), ("actor", 2), ("worker 0", 1)]
     assert attempts(restarts) == [("actor", 2), ("actor", 3), ("worker 0", 2)]
     for death in deaths:
@@ -144,13 +143,13 @@ def test_a_version_that_stops_advancing_raises_an_alarm_once(
 
 @pytest.mark.shows("F3")
 def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
-    tmp_path: Path, alone: Callable[..., str]
+    tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
     patience = {"restarts.silence": 2.0, "workers": 1}
     session = session_of("treasurehunt", tmp_path / "run", **LONG, **patience)
 
-    def hang(one: Round) -> None:
-        if one.number == 3:
+    def hang(result: Round) -> None:
+        if result.number == 3:
             pool = session.training.executor.now
             assert isinstance(pool, ProcessPool)
             os.kill(pool.supervisor.processes()["actor"], signal.SIGSTOP)
@@ -168,42 +167,49 @@ def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(
         "end",
     ]
     assert "no sign of life for" in actor[2]["line"]
-    assert rookery.Run(session.folder).digest()["run"] == alone("treasurehunt", **LONG)
+    assert rookery.Run(session.folder).digest()["run"] == reference_digest(
+        "treasurehunt", **LONG
+    )
 
 
 @pytest.mark.shows("B2", "C1")
-def test_death_in_the_middle_of_a_turn_and_between_two_agents_is_made_good(
-    alone: Callable[..., str], traps: Path, tmp_path: Path
+def test_a_death_in_mid_turn_or_between_two_agents_loses_nothing(
+    reference_digest: Callable[..., str], faults: Path, tmp_path: Path
 ) -> None:
-    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR}
-    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+    settings = {**SMALL, "game.agents": 2, "algorithm": FAULTY_ALGORITHM}
+    session = session_of(FAULTY_GAME, tmp_path / "run", **settings, workers=1)
 
-    def lay(one: Round) -> None:
-        if one.number == 2:
-            (traps / "game-kill").touch()
-        if one.number == 4:
-            (traps / "learner-kill").touch()
+    def request_fault(result: Round) -> None:
+        if result.number == 2:
+            (faults / "game-kill").touch()
+        if result.number == 4:
+            (faults / "learner-kill").touch()
 
-    run = run_through(session, lay)
+    run = run_through(session, request_fault)
 
-    died = [one["role"] for one in events(run.path, "death")]
+    died = [event["role"] for event in events(run.path, "death")]
     assert sorted(died) == ["actor", "worker 0"]
-    assert run.digest()["run"] == alone(HAUNTED, **settings)
+    assert run.digest()["run"] == reference_digest(FAULTY_GAME, **settings)
 
 
 @pytest.mark.shows("F1", "F6")
 def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_why(
-    traps: Path, tmp_path: Path
+    faults: Path, tmp_path: Path
 ) -> None:
-    settings = {**SMALL, "game.agents": 2, "algorithm": LINEAR, "restarts.limit": 2}
-    session = session_of(HAUNTED, tmp_path / "run", **settings, workers=1)
+    settings = {
+        **SMALL,
+        "game.agents": 2,
+        "algorithm": FAULTY_ALGORITHM,
+        "restarts.limit": 2,
+    }
+    session = session_of(FAULTY_GAME, tmp_path / "run", **settings, workers=1)
 
-    def curse(one: Round) -> None:
-        if one.number == 2:
-            (traps / "learner-kill-always").touch()
+    def request_faults(result: Round) -> None:
+        if result.number == 2:
+            (faults / "learner-kill-always").touch()
 
     with pytest.raises(ProcessFailed) as failed:
-        session.run(curse)
+        session.run(request_faults)
 
     deaths = events(session.folder, "death")
     assert len(deaths) == 3
@@ -219,7 +225,7 @@ def test_too_many_deaths_end_the_run_with_a_checkpoint_and_one_line_that_says_wh
 
 @pytest.fixture
 def _worker_killed_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kill the first worker that is started, long before it has loaded what it needs."""
+    """Kill the first worker as soon as it is started, long before it has loaded."""
     tell = Session._tell
 
     def and_kill(session: Session, event: str, role: str = "main", **more: Any) -> Any:
@@ -232,8 +238,8 @@ def _worker_killed_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.shows("B2", "F1")
 @pytest.mark.usefixtures("_worker_killed_as_it_loads")
-def test_a_worker_killed_while_it_loads_is_started_again(
-    tmp_path: Path, alone: Callable[..., str]
+def test_a_worker_killed_while_it_loads_is_restarted(
+    tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
 
@@ -243,21 +249,21 @@ def test_a_worker_killed_while_it_loads_is_started_again(
     assert worker == ["start", "death", "restart", "ready", "end"]
     assert events(run.path, "note") == []
     assert isinstance(session.training.executor.now, ProcessPool)
-    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+    assert run.digest()["run"] == reference_digest("treasurehunt", **HUNT)
 
 
 @pytest.mark.shows("B2", "F1")
 @pytest.mark.usefixtures("_worker_killed_as_it_loads")
-def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alone: Callable[..., str]
+def test_a_worker_of_auto_killed_while_it_loads_is_restarted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(tuning.Autoscaler, "has_enough", property(lambda autoscaler: True))
-    choice = tuning.WorkerChoice(1, "one worker, since the test says so")
-    monkeypatch.setattr(tuning.Autoscaler, "decide", lambda autoscaler, rounds: choice)
-    monkeypatch.setattr(tuning.Autoscaler, "is_slower", property(lambda autoscaler: False))
+    monkeypatch.setattr(Autoscaler, "has_enough", property(lambda autoscaler: True))
+    choice = WorkerChoice(1, "one worker, since the test says so")
+    monkeypatch.setattr(Autoscaler, "decide", lambda autoscaler, rounds: choice)
+    monkeypatch.setattr(Autoscaler, "is_slower", property(lambda autoscaler: False))
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
 
-    def until_ready(one: Round) -> None:
+    def until_ready(result: Round) -> None:
         coming = session.training.executor._starting
         if coming is not None:
             wait_for(lambda: coming.is_ready)
@@ -266,7 +272,7 @@ def test_a_worker_that_auto_asked_for_is_started_again_if_killed_while_it_loads(
 
     assert [e["attempt"] for e in events(run.path, "ready")].count(2) == 1
     assert isinstance(session.training.executor.now, ProcessPool)
-    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+    assert run.digest()["run"] == reference_digest("treasurehunt", **HUNT)
 
 
 FRAIL = """
@@ -298,7 +304,7 @@ def test_an_actor_killed_in_the_last_match_plays_it_again(tmp_path: Path) -> Non
     game = f"{tmp_path / 'frail.py'}:Frail"
 
     session = session_of(game, tmp_path / "run", **settings, workers=1)
-    session.run(lambda one: None)
+    session.run(lambda _: None)
 
     assert not (tmp_path / "trap").exists()
     lines = (session.folder / "evaluations.jsonl").read_text().splitlines()
@@ -306,23 +312,23 @@ def test_an_actor_killed_in_the_last_match_plays_it_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_game_that_cannot_be_brought_back_begins_anew_and_the_run_is_marked(
-    workers: int, traps: Path, tmp_path: Path
+def test_a_game_without_snapshots_restarts_its_episodes_and_the_run_is_marked_inexact(
+    workers: int, faults: Path, tmp_path: Path
 ) -> None:
-    folder, game = tmp_path / "run", HAUNTED.replace("Rooms", "Forgetful")
+    folder, game = tmp_path / "run", FAULTY_GAME.replace("Rooms", "Forgetful")
     settings = {**SMALL, "game.agents": 2, "game.turns": 25, "workers": workers}
     session = session_of(game, folder, **settings)
     said: list[str] = []
     session.say = said.append
 
-    def lay(one: Round) -> None:
-        if one.number == 3 and workers:
-            (traps / "game-kill").touch()
-        elif one.number == 3:
+    def request_fault(result: Round) -> None:
+        if result.number == 3 and workers:
+            (faults / "game-kill").touch()
+        elif result.number == 3:
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        session.run(lay)
+        session.run(request_fault)
     if not workers:
         rookery.resume(folder, game=game)
 
@@ -335,23 +341,23 @@ def test_a_game_that_cannot_be_brought_back_begins_anew_and_the_run_is_marked(
 
 
 @pytest.mark.shows("F6")
-def test_what_fails_in_main_is_on_record_with_its_traceback(
-    traps: Path, tmp_path: Path
+def test_a_failure_in_main_is_recorded_with_its_traceback(
+    faults: Path, tmp_path: Path
 ) -> None:
     settings = {**SMALL, "game.agents": 2, "workers": 0}
-    session = session_of(HAUNTED, tmp_path / "run", **settings)
-    (traps / "game-raise").touch()
+    session = session_of(FAULTY_GAME, tmp_path / "run", **settings)
+    (faults / "game-raise").touch()
 
-    with pytest.raises(GameError, match="boo"):
-        session.run(lambda one: None)
+    with pytest.raises(GameError, match="requested by a test"):
+        session.run(lambda _: None)
 
     (failure,) = events(session.folder, "failure")
     kept = json.loads((session.folder / failure["file"]).read_text())
-    assert "ValueError: boo" in kept["traceback"]
+    assert "ValueError: requested by a test" in kept["traceback"]
 
 
 @pytest.mark.shows("F6")
-def test_what_fails_while_a_run_is_built_is_on_record_with_its_traceback(
+def test_a_failure_while_a_run_is_built_is_recorded_with_its_traceback(
     tmp_path: Path,
 ) -> None:
     game = tmp_path / "broken.py"
@@ -366,16 +372,16 @@ def test_what_fails_while_a_run_is_built_is_on_record_with_its_traceback(
 
 
 def pids_of(folder: Path) -> list[int]:
-    return [one["pid"] for one in events(folder, "start") if one["role"] != "main"]
+    return [event["pid"] for event in events(folder, "start") if event["role"] != "main"]
 
 
 @pytest.mark.shows("F5", "B14")
 def test_nothing_outlives_main_when_it_is_killed(tmp_path: Path) -> None:
-    words = [f"{key}={value}" for key, value in {**HUNT, "rounds": 100_000}.items()]
+    settings = overrides({**HUNT, "rounds": 100_000})
     command = [sys.executable, "-m", "rookery", "train", "treasurehunt", "workers=2"]
     names = os.listdir("/dev/shm")
     process = subprocess.Popen(
-        [*command, *words, "--run", "mine"], cwd=tmp_path, stderr=subprocess.DEVNULL
+        [*command, *settings, "--run", "mine"], cwd=tmp_path, stderr=subprocess.DEVNULL
     )
     metrics = tmp_path / "mine" / "metrics.jsonl"
     try:
@@ -394,13 +400,13 @@ def test_nothing_outlives_main_when_it_is_killed(tmp_path: Path) -> None:
 def test_a_run_that_ends_leaves_no_descriptor_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    session_of("treasurehunt", tmp_path / "first", **HUNT, workers=0).run(lambda one: None)
+    session_of("treasurehunt", tmp_path / "first", **HUNT, workers=0).run(lambda _: None)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     gc.collect()
     before = open_files()
 
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers=2)
-    session.run(lambda one: None)
+    session.run(lambda _: None)
     del session
 
     gc.collect()

@@ -1,4 +1,4 @@
-"""Foreign games in several processes: the same bits after a kill; and what goes wrong."""
+"""PettingZoo and Gymnasium games in several processes: killed, or breaking the contract."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ from rookery.supervisor.supervisor import ProcessFailed
 from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.paths import GAME_FILES as GAMES
-from tests.scenarios.conftest import (
-    FILES,
-    SMALL,
-    events,
-    run_through,
-    session_of,
-    wait_for,
-)
+from tests.scenarios.conftest import FILES, events, run_through, session_of, wait_for
+from tests.small import SMALL
 
 pytestmark = pytest.mark.processes
 
-TROUBLED = f"gymnasium:{FILES / 'troubled.py'}:Troubled"
-GUESTS = f"pettingzoo:{FILES / 'troubled.py'}:guests"
+FAULTY = f"gymnasium:{FILES / 'foreign.py'}:Faulty"
+LATE_AGENT = f"pettingzoo:{FILES / 'foreign.py'}:late_agent"
 FORAGING = "gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3"
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -48,50 +42,47 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.shows("A7", "H3")
 @pytest.mark.parametrize("case", CASES)
 def test_foreign_games_give_the_same_bits_with_a_killed_actor_and_two_workers(
-    case: str, tmp_path: Path, alone: Callable[..., str]
+    case: str, tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
-    game, more = CASES[case]
-    settings = {**SMALL, **more}
+    game, own_settings = CASES[case]
+    settings = {**SMALL, **own_settings}
     session = session_of(game, tmp_path / "run", **settings, workers=2)
 
-    def kill(one: Round) -> None:
+    def kill(result: Round) -> None:
         pool = session.training.executor.now
         assert isinstance(pool, ProcessPool)
-        if one.number == 3:
+        if result.number == 3:
             os.kill(wait_for(lambda: pool.supervisor.processes()["actor"]), signal.SIGKILL)
 
     run = run_through(session, kill)
 
-    assert [one["role"] for one in events(run.path, "death")] == ["actor"]
-    assert run.digest()["run"] == alone(game, **settings)
+    assert [event["role"] for event in events(run.path, "death")] == ["actor"]
+    assert run.digest()["run"] == reference_digest(game, **settings)
     assert run.digest()["exact"]
 
 
-TROUBLES = {
-    "raise": (TROUBLED, "raised in step() in world 0: ValueError: no more sand (troubled"),
+FAULTS = {
+    "raise": (FAULTY, "raised in step() in world 0: ValueError: no more sand (foreign"),
     "shape": (
-        TROUBLED,
+        FAULTY,
         "in world 0 is (1,) float32, but its space says (2,) float32: make",
     ),
-    "nan": (TROUBLED, "gave agent '0' nan in part 'vector' of world"),
-    "reward": (TROUBLED, "world 0: the reward of agent '1' is 'much': return a number."),
-    "agents": (
-        TROUBLED,
-        "world 0: the game returned 3 rewards for 2 agents: return a list",
-    ),
-    "guest": (
-        GUESTS,
+    "nan": (FAULTY, "gave agent '0' nan in part 'vector' of world"),
+    "reward": (FAULTY, "world 0: the reward of agent '1' is 'much': return a number."),
+    "agents": (FAULTY, "world 0: the game returned 3 rewards for 2 agents: return a list"),
+    "late agent": (
+        LATE_AGENT,
         "world 0: agent 'carl' appeared: `possible_agents` has only ann, bob.",
     ),
 }
 
 
-def trouble_of(trouble: str, folder: Path, workers: int) -> tuple[str, dict[str, Any]]:
-    """Return the line that a run in which a game goes wrong ends with, and its record."""
-    game, _ = TROUBLES[trouble]
+def failure_of(fault: str, folder: Path, workers: int) -> tuple[str, dict[str, Any]]:
+    """Return the error of a run whose game has a fault, and the recorded failure."""
+    game, _ = FAULTS[fault]
     settings = {**SMALL, "workers": workers}
-    if game == TROUBLED:
-        settings["game.trouble"] = trouble
+    if game == FAULTY:
+        settings["game.fault"] = fault
     with pytest.raises(GameError) as caught:
         rookery.train(game, run=folder, **settings)
     role = "actor" if workers else "main"
@@ -100,42 +91,42 @@ def trouble_of(trouble: str, folder: Path, workers: int) -> tuple[str, dict[str,
 
 
 @pytest.mark.shows("B8", "F6")
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_game_that_goes_wrong_ends_the_run_with_one_line_and_a_traceback(
-    trouble: str, tmp_path: Path
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_game_ends_the_run_with_one_line_and_a_traceback(
+    fault: str, tmp_path: Path
 ) -> None:
-    line, record = trouble_of(trouble, tmp_path / "run", workers=0)
+    line, record = failure_of(fault, tmp_path / "run", workers=0)
 
-    assert TROUBLES[trouble][1] in line
+    assert FAULTS[fault][1] in line
     assert "\n" not in line
     assert "Traceback (most recent call last)" in record["traceback"]
     assert "games/" in record["traceback"]
 
 
-def test_a_game_that_raises_in_the_actor_says_the_same_and_leaves_its_own_traceback(
+def test_a_game_that_raises_in_the_actor_gives_the_same_line_and_its_own_traceback(
     tmp_path: Path,
 ) -> None:
-    here, _ = trouble_of("raise", tmp_path / "here", workers=0)
-    there, record = trouble_of("raise", tmp_path / "there", workers=1)
+    here, _ = failure_of("raise", tmp_path / "here", workers=0)
+    there, record = failure_of("raise", tmp_path / "there", workers=1)
 
     assert there == here
-    assert "_break_down" in record["traceback"]
+    assert "_fail" in record["traceback"]
     assert "ValueError: no more sand" in record["traceback"]
 
 
 @pytest.mark.shows("F3")
-def test_a_game_that_hangs_ends_the_run_with_one_line_and_where_it_hung(
+def test_a_game_that_hangs_ends_the_run_with_one_line_that_says_where(
     tmp_path: Path,
 ) -> None:
     patience = {"restarts.silence": 1.0, "restarts.limit": 1, "workers": 1}
     session = session_of(
-        TROUBLED, tmp_path / "run", **SMALL, **patience, **{"game.trouble": "hang"}
+        FAULTY, tmp_path / "run", **SMALL, **patience, **{"game.fault": "hang"}
     )
 
     with pytest.raises(ProcessFailed) as failed:
-        session.run(lambda one: None)
+        session.run(lambda _: None)
 
     assert "the actor died 2 times in a row" in str(failed.value)
     assert "it gave no sign of life for" in str(failed.value)
     silent = events(session.folder, "silent")
-    assert "troubled.py" in json.dumps(silent[-1])
+    assert "foreign.py" in json.dumps(silent[-1])

@@ -1,4 +1,4 @@
-"""Real control groups: what does not fit is refused in one line, and nobody is killed."""
+"""Real control groups: a run that does not fit is refused, and none is killed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import pytest
 
 from rookery.shm.limits import PROCESS, memory_groups
 from tests.scenarios.conftest import wait_for
+from tests.small import SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
 LIMIT = 600 << 20
-SMALL = ("rounds=2", "turns_per_round=8", "worlds=2", "network.width=16", "workers=0")
+ARGUMENTS = [*overrides(SMALL | {"rounds": 2}), "workers=0"]
 INSIDE = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 
 
 @pytest.fixture
 def inner() -> Iterator[Path]:
-    """Make a group without a limit of its own, within one that has a small limit."""
+    """A control group without a limit, inside one with a small limit."""
     texts = ((PROCESS / name).read_text() for name in ("cgroup", "mountinfo"))
     limited = [(Path(folder), files[0]) for folder, files in memory_groups(*texts)]
     own = next(
@@ -43,7 +44,7 @@ def inner() -> Iterator[Path]:
 
 
 def remove(outer: Path) -> None:
-    """Remove groups; the system may need a moment after the last process has ended."""
+    """Remove the groups; the kernel can need a moment after the last process."""
 
     def is_gone() -> bool:
         try:
@@ -56,19 +57,19 @@ def remove(outer: Path) -> None:
     wait_for(is_gone)
 
 
-def train_in(group: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    rookery = [sys.executable, "-m", "rookery", "train", "treasurehunt", *words]
+def train_in(group: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    rookery = [sys.executable, "-m", "rookery", "train", "treasurehunt", *arguments]
     command = ["sh", "-c", INSIDE, str(group), *rookery]
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
 @pytest.mark.shows("C7")
-def test_what_a_group_above_does_not_allow_is_refused_in_one_line(
+def test_a_run_beyond_the_limit_of_an_outer_group_is_refused_in_one_line(
     inner: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "run"
 
-    done = train_in(inner, *SMALL, "replay.capacity=2000000", f"--run={path}")
+    done = train_in(inner, *ARGUMENTS, "replay.capacity=2000000", f"--run={path}")
 
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2, done
@@ -77,10 +78,10 @@ def test_what_a_group_above_does_not_allow_is_refused_in_one_line(
     assert not path.exists()
 
 
-def test_what_fits_into_a_small_group_runs_there(inner: Path, tmp_path: Path) -> None:
+def test_a_run_that_fits_into_a_small_group_runs_there(inner: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
 
-    done = train_in(inner, *SMALL, "replay.capacity=2000", f"--run={path}")
+    done = train_in(inner, *ARGUMENTS, "replay.capacity=2000", f"--run={path}")
 
     assert done.returncode == 0, done
     assert (path / "checkpoints" / "ckpt-2").is_dir()

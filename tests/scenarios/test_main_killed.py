@@ -1,4 +1,4 @@
-"""Main is killed in every phase of a run: nothing is left, and the run goes on."""
+"""Main is killed in every phase of a run: nothing is left, and the run resumes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import rookery
-from tests.scenarios.conftest import HUNT
-from tests.stress.mains import Death, Victim
+from tests.small import HUNT, overrides
+from tests.stress.kill_main import Death, Victim
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
@@ -35,24 +35,23 @@ PHASES: dict[str, Callable[[Victim], None]] = {
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     folder = tmp_path_factory.mktemp("killed") / "run"
-    words = [f"{key}={value}" for key, value in KILLED.items()]
-    train = ["train", "treasurehunt", "workers=1", *words, "--run", str(folder)]
-    made = Victim(folder, train)
-    yield made
-    made.close()
+    train = ["train", "treasurehunt", "workers=1", *overrides(KILLED), "--run", str(folder)]
+    victim = Victim(folder, train)
+    yield victim
+    victim.close()
 
 
 @pytest.fixture(scope="module")
 def deaths(victim: Victim) -> list[Death]:
-    """Main is killed in every phase, and the run begun again or resumed each time."""
-    found = []
+    """Main is killed in every phase, and the run is started again or resumed each time."""
+    deaths = []
     for phase, wait in PHASES.items():
         if not victim.can_resume:
             shutil.rmtree(victim.folder, ignore_errors=True)
         victim.start()
         wait(victim)
-        found.append(victim.kill(phase, group=phase == "with its group"))
-    return found
+        deaths.append(victim.kill(phase, group=phase == "with its group"))
+    return deaths
 
 
 @pytest.mark.shows("F5", "B14")
@@ -67,13 +66,15 @@ def test_within_a_second_nothing_is_left_of_a_run_whose_main_is_killed(
 
 @pytest.mark.shows("F4", "F5")
 def test_a_run_whose_main_was_killed_in_every_phase_ends_with_the_same_bits(
-    deaths: list[Death], victim: Victim, alone: Callable[..., str]
+    deaths: list[Death], victim: Victim, reference_digest: Callable[..., str]
 ) -> None:
     assert len(deaths) == len(PHASES)
 
     victim.finish()
 
-    assert rookery.Run(victim.folder).digest()["run"] == alone("treasurehunt", **KILLED)
+    assert rookery.Run(victim.folder).digest()["run"] == reference_digest(
+        "treasurehunt", **KILLED
+    )
     assert victim.rounds == list(range(1, 61))
     evaluated = [line["round"] for line in victim.lines("evaluations.jsonl")]
     assert sorted(set(evaluated)) == list(range(EVERY, 61, EVERY))

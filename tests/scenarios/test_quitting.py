@@ -1,4 +1,4 @@
-"""Users' code that calls exit(): it is reported like any other mistake of theirs."""
+"""User code that calls exit() is reported like any other error in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.small import SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
@@ -50,20 +52,14 @@ IMPORTED = f"import numpy\n{QUITS}\n"
     ids=["a probe", "a game", "at import"],
 )
 @pytest.mark.parametrize("workers", [0, 1])
-def test_code_that_calls_exit_is_reported_and_does_not_choose_the_exit_code(
+def test_code_that_calls_exit_is_reported_and_does_not_set_the_exit_code(
     code: str, command: list[str], line: str, workers: int, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(code)
-    small = [
-        "rounds=2",
-        "turns_per_round=8",
-        "worlds=2",
-        "network.width=16",
-        "batch_size=8",
-    ]
+    settings = overrides(SMALL | {"rounds": 2, "workers": workers})
 
     done = subprocess.run(
-        [sys.executable, "-m", "rookery", "train", *command, *small, f"workers={workers}"],
+        [sys.executable, "-m", "rookery", "train", *command, *settings],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The same bits, whoever computes them: any number of processes, on a busy machine too."""
+"""The same bits with any number of processes, even on a busy machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import rookery
-from tests.scenarios.conftest import HUNT, SMALL, session_of, updates_of
+from tests.scenarios.conftest import session_of, updates_of
+from tests.small import HUNT, SMALL
 
 pytestmark = pytest.mark.processes
 
@@ -73,22 +74,22 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
 @pytest.mark.shows("A7")
 @pytest.mark.parametrize("case", CASES)
 def test_several_processes_give_the_bits_of_one(
-    case: str, alone: Callable[..., str], tmp_path: Path
+    case: str, reference_digest: Callable[..., str], tmp_path: Path
 ) -> None:
     game, settings, workers = CASES[case]
 
     run = rookery.train(game, run=tmp_path / "run", **{**settings, "workers": workers})
 
-    made = updates_of(run)
+    updates = updates_of(run)
     learning = [agent.id for agent in run.agents if agent.learns]
-    assert all(made[agent] > 0 for agent in learning)
-    assert run.digest()["run"] == alone(game, **settings)
+    assert all(updates[agent] > 0 for agent in learning)
+    assert run.digest()["run"] == reference_digest(game, **settings)
 
 
-def test_another_seed_gives_other_bits(alone: Callable[..., str]) -> None:
-    first = alone("treasurehunt", **HUNT, schedule="sync")
+def test_another_seed_gives_other_bits(reference_digest: Callable[..., str]) -> None:
+    first = reference_digest("treasurehunt", **HUNT, schedule="sync")
 
-    assert alone("treasurehunt", **HUNT, schedule="sync", seed=1) != first
+    assert reference_digest("treasurehunt", **HUNT, schedule="sync", seed=1) != first
 
 
 @pytest.fixture
@@ -101,22 +102,22 @@ def _busy_machine() -> Iterator[None]:
 
 @pytest.mark.shows("A7", "C1", "C5")
 @pytest.mark.usefixtures("_busy_machine")
-def test_every_turn_is_played_with_the_version_before_it_also_on_a_busy_machine(
-    alone: Callable[..., str], tmp_path: Path
+def test_every_turn_is_played_with_the_previous_version_even_on_a_busy_machine(
+    reference_digest: Callable[..., str], tmp_path: Path
 ) -> None:
     settings = {**HUNT, "checkpoints.every_rounds": 2, "evaluate.every_rounds": 3}
     session = session_of("treasurehunt", tmp_path, **settings, workers=2)
     rows = {m.id: session.training.arena.rows(m.id) for m in session.training.agents}
 
-    session.run(lambda one: None)
+    session.run(lambda _: None)
 
     turns = range(HUNT["rounds"] * HUNT["turns_per_round"])
     expected = [turn // HUNT["turns_per_round"] for turn in turns]
     for agent in rows.values():
         kept = [turn for turn in turns if agent.is_whole(turn)]
         assert len(kept) >= 3 * HUNT["turns_per_round"]
-        found = [int(agent.columns["version"][turn % agent.slots]) for turn in kept]
-        assert found == [expected[turn] for turn in kept]
+        versions = [int(agent.columns["version"][turn % agent.slots]) for turn in kept]
+        assert versions == [expected[turn] for turn in kept]
     run = rookery.Run(tmp_path)
-    assert run.digest()["run"] == alone("treasurehunt", **HUNT)
+    assert run.digest()["run"] == reference_digest("treasurehunt", **HUNT)
     assert set(run.evaluations()["round"]) == {3, 6}

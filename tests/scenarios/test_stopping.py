@@ -1,4 +1,4 @@
-"""Stopping a run: a signal is obeyed within seconds, whatever the run is doing."""
+"""A signal stops a run within seconds, whatever it is doing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 import rookery
 from rookery.stop import STOPPING
 from rookery.storage.checkpoints import newest_whole
-from tests.scenarios.conftest import SMALL, wait_for
+from tests.scenarios.conftest import wait_for
+from tests.small import SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
 SECONDS = 5.0
-WORDS = [f"{key}={value}" for key, value in (SMALL | {"rounds": 50, "workers": 0}).items()]
+ARGUMENTS = overrides(SMALL | {"rounds": 50, "workers": 0})
 TICKS = os.sysconf("SC_CLK_TCK")
 PROBES = """
 from pathlib import Path
@@ -64,17 +65,17 @@ class Slow(grid.GridGame):
 
 
 class Main:
-    """A run in a process of its own, and what it has to say."""
+    """A run in a separate process, and its output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._said = folder, folder / "said"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def train(self, *words: str, game: str = "treasurehunt") -> None:
+    def train(self, *arguments: str, game: str = "treasurehunt") -> None:
         command = [sys.executable, "-m", "rookery", "train", game]
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [*command, *WORDS, *words, "--run", "mine"],
+                [*command, *ARGUMENTS, *arguments, "--run", "mine"],
                 cwd=self.folder,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -96,7 +97,7 @@ class Main:
         assert self._process.poll() is None, self.said
 
     def wait_for_work(self, seconds: float = 0.3) -> None:
-        """Wait until the process has computed for so long from now on."""
+        """Wait until the process has used this much more processor time."""
         start = self._seconds_used()
         self.wait_for(lambda: self._seconds_used() > start + seconds)
 
@@ -109,7 +110,7 @@ class Main:
         self._process.send_signal(number)
 
     def ends_in_time(self) -> int:
-        """Return the exit code of a run that must end within seconds."""
+        """Wait for a run that must end within seconds; return its exit code."""
         assert self._process is not None
         return self._process.wait(SECONDS)
 
@@ -121,11 +122,11 @@ class Main:
 
 @pytest.fixture
 def main(tmp_path: Path) -> Iterator[Main]:
-    made = Main(tmp_path)
+    main = Main(tmp_path)
     (tmp_path / "mine.py").write_text(PROBES)
     (tmp_path / "slow.py").write_text(SLOW)
-    yield made
-    made.close()
+    yield main
+    main.close()
 
 
 LONG = "game.turns=1000000"
@@ -133,7 +134,7 @@ LONG = "game.turns=1000000"
 
 @pytest.mark.shows("F4")
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["updates_per_round=100000"],
         ["updates_per_round=30000", "algorithm=tabular"],
@@ -142,10 +143,10 @@ LONG = "game.turns=1000000"
     ],
     ids=["learning", "learning a table", "evaluating", "recording"],
 )
-def test_a_signal_is_obeyed_within_seconds_with_the_last_round_saved(
-    main: Main, words: list[str]
+def test_a_signal_stops_a_run_within_seconds_with_the_last_round_saved(
+    main: Main, arguments: list[str]
 ) -> None:
-    main.train(*words)
+    main.train(*arguments)
     main.wait_for(lambda: main.rounds)
     main.wait_for_work()
 
@@ -173,7 +174,7 @@ def test_a_probe_that_plays_for_long_is_stopped_within_seconds(
     assert "Traceback" not in main.said
 
 
-def test_code_that_never_gives_way_is_left_with_a_second_signal(main: Main) -> None:
+def test_a_second_signal_ends_code_that_ignores_the_first(main: Main) -> None:
     main.train("probe.code=./mine.py:never")
     main.wait_for((main.folder / "begun").exists)
 
@@ -185,7 +186,7 @@ def test_code_that_never_gives_way_is_left_with_a_second_signal(main: Main) -> N
     assert "Traceback" not in main.said
 
 
-def test_a_run_that_is_stopped_while_it_is_built_leaves_nothing(main: Main) -> None:
+def test_a_run_stopped_while_it_is_built_leaves_nothing(main: Main) -> None:
     main.train(game="./slow.py:Slow")
     main.wait_for((main.folder / "begun").exists)
 
@@ -196,18 +197,18 @@ def test_a_run_that_is_stopped_while_it_is_built_leaves_nothing(main: Main) -> N
     assert not (main.folder / "mine").exists()
 
 
-def test_what_was_stopped_in_an_evaluation_goes_on_as_if_it_had_not_been(
+def test_a_run_stopped_in_an_evaluation_resumes_to_the_same_bits(
     main: Main,
 ) -> None:
-    words = ["evaluate.every_rounds=1", "rounds=2", "game.turns=200"]
-    main.train(*words)
+    changes = {"evaluate.every_rounds": 1, "rounds": 2, "game.turns": 200}
+    main.train(*overrides(changes))
     main.wait_for(lambda: main.rounds)
     main.send(signal.SIGTERM)
     assert main.ends_in_time() == 128 + signal.SIGTERM
 
     stopped = rookery.resume(main.folder / "mine")
 
-    settings = SMALL | {"evaluate.every_rounds": 1, "rounds": 2, "game.turns": 200}
-    whole = rookery.train("treasurehunt", run=main.folder / "whole", workers=0, **settings)
+    settings = {**SMALL, **changes, "workers": 0}
+    whole = rookery.train("treasurehunt", run=main.folder / "whole", **settings)
     assert stopped.digest()["run"] == whole.digest()["run"]
     assert stopped.evaluations().equals(whole.evaluations())

@@ -1,4 +1,4 @@
-"""Nothing that is printed, and nowhere it is printed to, touches a run."""
+"""Printing, and streams that are closed or full, do not affect a run."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from typing import Any
 import pytest
 
 import rookery
-from tests.scenarios.conftest import FILES, SMALL
+from tests.scenarios.conftest import FILES
+from tests.small import SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
 TALKATIVE = f"{FILES / 'talkative.py'}:Rooms"
 SETTINGS = {**SMALL, "game.agents": 2}
-WORDS = [f"{key}={value}" for key, value in SETTINGS.items()]
+ARGUMENTS = overrides(SETTINGS)
 ROOKERY = [sys.executable, "-m", "rookery"]
 CLOSED = "<&- >&- 2>&-"
 
 
 def shell(
-    redirections: str, *command: str, **more: Any
+    redirections: str, *command: str, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with its streams as a shell redirects them."""
-    words = ["sh", "-c", f'exec "$@" {redirections}', "sh", *command]
-    return subprocess.run(words, capture_output=True, text=True, timeout=100, **more)
+    arguments = ["sh", "-c", f'exec "$@" {redirections}', "sh", *command]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=100, **options)
 
 
 def digest_of(folder: Path) -> str:
@@ -40,7 +41,7 @@ def digest_of(folder: Path) -> str:
 
 @pytest.fixture
 def broken() -> Iterator[int]:
-    """A pipe whose reader has left."""
+    """A pipe whose reading end is closed."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer
@@ -53,31 +54,31 @@ def broken() -> Iterator[int]:
     ids=["closed", "full"],
 )
 def test_a_run_that_cannot_print_is_the_same_run(
-    redirections: str, workers: int, tmp_path: Path, alone: Callable[..., str]
+    redirections: str, workers: int, tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
-    words = ["train", TALKATIVE, *WORDS, f"workers={workers}", "--run", "run"]
+    arguments = ["train", TALKATIVE, *ARGUMENTS, f"workers={workers}", "--run", "run"]
 
-    ended = shell(redirections, *ROOKERY, *words, cwd=tmp_path)
+    ended = shell(redirections, *ROOKERY, *arguments, cwd=tmp_path)
 
     assert ended.returncode == 0
-    assert digest_of(tmp_path / "run") == alone(TALKATIVE, **SETTINGS)
+    assert digest_of(tmp_path / "run") == reference_digest(TALKATIVE, **SETTINGS)
 
 
-def test_a_run_whose_reader_has_left_ends_well_and_is_the_same_run(
-    tmp_path: Path, alone: Callable[..., str], broken: int
+def test_a_run_with_a_broken_pipe_is_the_same_run(
+    tmp_path: Path, reference_digest: Callable[..., str], broken: int
 ) -> None:
-    words = ["train", TALKATIVE, *WORDS, "workers=1", "--run", "run"]
+    arguments = ["train", TALKATIVE, *ARGUMENTS, "workers=1", "--run", "run"]
 
     ended = subprocess.run(
-        [*ROOKERY, *words], cwd=tmp_path, stdout=broken, stderr=broken, timeout=100
+        [*ROOKERY, *arguments], cwd=tmp_path, stdout=broken, stderr=broken, timeout=100
     )
 
     assert ended.returncode == 0
-    assert digest_of(tmp_path / "run") == alone(TALKATIVE, **SETTINGS)
+    assert digest_of(tmp_path / "run") == reference_digest(TALKATIVE, **SETTINGS)
 
 
-def test_closed_streams_do_not_touch_a_run_from_python(
-    tmp_path: Path, alone: Callable[..., str]
+def test_closed_streams_do_not_affect_a_run_from_python(
+    tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
     code = """
 import json, os, sys
@@ -92,13 +93,15 @@ assert sys.stdout is sys.stderr is None
     ended = shell(CLOSED, *command, cwd=tmp_path)
 
     assert ended.returncode == 0
-    assert digest_of(tmp_path / "run") == alone(TALKATIVE, **SETTINGS)
+    assert digest_of(tmp_path / "run") == reference_digest(TALKATIVE, **SETTINGS)
 
 
-def test_too_few_open_files_are_one_line(tmp_path: Path) -> None:
+def test_too_few_open_files_are_an_error_of_one_line(tmp_path: Path) -> None:
     command = ["sh", "-c", 'ulimit -n 12; exec "$@"', "sh", *ROOKERY, "train", TALKATIVE]
 
-    ended = subprocess.run([*command, *WORDS], cwd=tmp_path, capture_output=True, text=True)
+    ended = subprocess.run(
+        [*command, *ARGUMENTS], cwd=tmp_path, capture_output=True, text=True
+    )
 
     assert ended.returncode == 2
     assert ended.stderr == (
@@ -111,11 +114,18 @@ def test_a_terminal_shows_ids_as_they_are_and_commands_that_can_be_pasted(
     tmp_path: Path,
 ) -> None:
     shutil.copy(FILES.parents[1] / "games/files/brackets.py", tmp_path / "a game.py")
-    small = [word for word in WORDS if not word.startswith("game.")]
-    words = ["train", "pettingzoo:./a game.py:Two", *small, "workers=0", "--run", "a run"]
+    small = overrides(SMALL)
+    arguments = [
+        "train",
+        "pettingzoo:./a game.py:Two",
+        *small,
+        "workers=0",
+        "--run",
+        "a run",
+    ]
     main, terminal = pty.openpty()
     with subprocess.Popen(
-        [*ROOKERY, *words],
+        [*ROOKERY, *arguments],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=terminal,
@@ -133,12 +143,12 @@ def test_a_terminal_shows_ids_as_they_are_and_commands_that_can_be_pasted(
 
 
 def read_terminal(main: int) -> str:
-    """Return all that is written to a terminal until its last user has gone."""
+    """Return everything written to a terminal until it is closed."""
     shown = b""
     try:
-        while more := os.read(main, 2**16):
-            shown += more
-    except OSError:  # how Linux says that nobody is left
+        while data := os.read(main, 2**16):
+            shown += data
+    except OSError:  # Linux reports the end this way
         pass
     finally:
         os.close(main)

@@ -1,4 +1,4 @@
-"""Files of others: none can run code, none can leave its folder, none costs memory."""
+"""Files from others cannot run code, write outside the run folder or use up memory."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from rookery.runs.configure import configure
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
 from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
-from tests.paths import PACKAGE as ROOT
+from tests.paths import PACKAGE
 from tests.small import GAME, session_of, train
 
 A_LITTLE = 32 * 2**20
-"""Bytes that refusing a file may take at most: a header and a manifest, as Python."""
+"""Bytes of memory that refusing a file may take: a parsed header and manifest."""
 
 
 class Sentinel:
-    """A file that appears if code from a file is run."""
+    """A file that appears if code from an untrusted file is run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,21 +52,21 @@ class Sentinel:
 
 @pytest.fixture
 def sentinel(tmp_path: Path) -> Iterator[Sentinel]:
-    found = Sentinel(tmp_path / "was-run")
-    yield found
-    assert not found.path.exists(), "code from a file was run"
+    sentinel = Sentinel(tmp_path / "was-run")
+    yield sentinel
+    assert not sentinel.path.exists(), "code from a file was run"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "run"
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
     train(folder, **{"checkpoints.every_rounds": 0})
     return folder
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path / "run")
+def run(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -75,7 +75,7 @@ def newest(run: Path) -> Path:
 
 
 def rewrite(path: Path, change: Callable[[dict], object]) -> None:
-    """Change a manifest, and give it the sum that fits."""
+    """Change a manifest and update its checksum."""
     manifest = json.loads((path / "manifest.json").read_text())
     change(manifest)
     manifest["sum"] = sum_of_manifest(manifest)
@@ -87,27 +87,27 @@ def resume(run: Path) -> None:
     Session(opened.entry, resumed_config(opened), run, resume=True)
 
 
-def refused(call: Callable[..., object], *words: Any) -> str:
-    """Return the one line with which something is refused, at little cost."""
+def refused(call: Callable[..., object], *arguments: Any) -> str:
+    """Return the one-line error of a call that must fail and use little memory."""
     tracemalloc.start()
     try:
         with pytest.raises(RookeryError) as error:
-            call(*words)
-        most = tracemalloc.get_traced_memory()[1]
+            call(*arguments)
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert "\n" not in str(error.value)
-    assert most < A_LITTLE
+    assert peak < A_LITTLE
     return str(error.value)
 
 
 def reseal(path: Path, data: bytes) -> None:
-    """Replace a file of a checkpoint, and let the manifest say so."""
+    """Replace a file of a checkpoint and update the manifest."""
     import hashlib
 
     path.write_bytes(data)
-    about = [len(data), hashlib.sha256(data).hexdigest()]
-    rewrite(path.parent, lambda m: m["files"].update({path.name: about}))
+    entry = [len(data), hashlib.sha256(data).hexdigest()]
+    rewrite(path.parent, lambda m: m["files"].update({path.name: entry}))
 
 
 # Pickles.
@@ -157,7 +157,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_manifest_names_no_file_outside_of_its_folder(name: str, run: Path) -> None:
+def test_a_manifest_cannot_name_files_outside_its_folder(name: str, run: Path) -> None:
     path = newest(run)
     shutil.copy(path / "actor.safetensors", run / "secret.safetensors")
     rewrite(path, lambda m: m["files"].update({name: m["files"]["actor.safetensors"]}))
@@ -165,16 +165,16 @@ def test_a_manifest_names_no_file_outside_of_its_folder(name: str, run: Path) ->
     assert "names files that a checkpoint cannot have" in refused(load_checkpoint, path)
 
 
-@pytest.mark.parametrize("what", ["manifest.json", "actor.safetensors", "", ".."])
-def test_links_in_a_checkpoint_are_not_followed(what: str, run: Path) -> None:
-    link = newest(run) / what
-    link = link.parent.parent if what == ".." else link
+@pytest.mark.parametrize("name", ["manifest.json", "actor.safetensors", "", ".."])
+def test_links_in_a_checkpoint_are_not_followed(name: str, run: Path) -> None:
+    link = newest(run) / name
+    link = link.parent.parent if name == ".." else link
     moved = run.parent / "moved"
     link.rename(moved)
     link.symlink_to(moved)
 
     assert "is a link, and a run must not contain links" in refused(resume, run)
-    if what != "..":
+    if name != "..":
         said = refused(load_checkpoint, newest(run))
         assert "is a link" in said or "cannot be read (Too many levels" in said
 
@@ -183,7 +183,7 @@ WRITTEN = ("metrics.jsonl", "events.jsonl", "weights/.round-9.safetensors.1.part
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_link_in_a_run_lets_nobody_write_elsewhere(name: str, run: Path) -> None:
+def test_nothing_is_written_through_a_link_in_a_run(name: str, run: Path) -> None:
     victim = run.parent / "victim"
     victim.write_text("mine")
     (run / name).unlink(missing_ok=True)
@@ -194,7 +194,7 @@ def test_a_link_in_a_run_lets_nobody_write_elsewhere(name: str, run: Path) -> No
     assert victim.read_text() == "mine"
 
 
-def test_a_link_to_checkpoints_of_another_run_lets_nobody_delete_them(run: Path) -> None:
+def test_a_link_to_the_checkpoints_of_another_run_does_not_delete_them(run: Path) -> None:
     other = run.parent / "other"
     (run / "checkpoints").rename(other)
     (run / "checkpoints").symlink_to(other)
@@ -204,7 +204,7 @@ def test_a_link_to_checkpoints_of_another_run_lets_nobody_delete_them(run: Path)
     assert len(checkpoints_in(other)) == 1
 
 
-def test_a_pipe_is_no_file_and_nobody_waits_for_it(run: Path) -> None:
+def test_a_named_pipe_is_refused_without_waiting_for_it(run: Path) -> None:
     path = newest(run) / "actor.safetensors"
     path.unlink()
     os.mkfifo(path)
@@ -226,7 +226,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("old", "new", "word"), NAMED.values(), ids=NAMED)
-def test_a_run_names_no_code_and_the_error_says_which_word_to_add(
+def test_a_run_cannot_name_code_and_the_error_says_which_option_to_add(
     old: str,
     new: str,
     word: str,
@@ -242,14 +242,14 @@ def test_a_run_names_no_code_and_the_error_says_which_word_to_add(
     (run / "config.toml").write_text(config.replace(old, new))
     evil = new.split('"')[1]
 
-    for words in (["resume"], ["evaluate"], ["replay"]):
-        said = refused(app, [words[0], "run", *words[1:]], None, None, False, False)
+    for command in ("resume", "evaluate", "replay"):
+        said = refused(app, [command, "run"], None, None, False, False)
         assert not word or f"If you trust this code, add: {word} {evil}" in said
     said = refused(configure, None, (), run / "config.toml") if word == "--game" else ""
     assert not said or "name it on the command line, too" in said
 
 
-def test_a_configuration_file_names_no_algorithm_of_its_own(
+def test_a_configuration_file_cannot_name_a_custom_algorithm(
     run: Path, sentinel: Sentinel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run.parent / "evil.py").write_text(sentinel.code)
@@ -262,7 +262,7 @@ def test_a_configuration_file_names_no_algorithm_of_its_own(
     assert said.endswith("name it on the command line, too: algorithm=./evil.py:Evil")
 
 
-def test_an_exported_agent_names_no_code(
+def test_an_exported_agent_cannot_name_code(
     run: Path, sentinel: Sentinel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "evil.py").write_text(sentinel.code)
@@ -275,9 +275,9 @@ def test_an_exported_agent_names_no_code(
     file.write_bytes(length.to_bytes(8, "little") + forged[8:])
 
     session = session_of(tmp_path / "new", agents={"0": {"from": str(file)}})
-    session.run(lambda one: None)
+    session.run(lambda _: None)
 
-    assert session.done == 4  # its weights, learned on with the algorithm named here
+    assert session.done == 4  # it continues learning, with the algorithm configured here
 
 
 # Sizes.
@@ -330,9 +330,7 @@ def test_a_forged_header_costs_nothing(data: bytes, run: Path, tmp_path: Path) -
     refused(Recording.load, file)
 
 
-def test_a_file_of_one_tebibyte_that_takes_no_place_costs_nothing(
-    run: Path, tmp_path: Path
-) -> None:
+def test_a_sparse_file_of_one_tebibyte_costs_nothing(run: Path, tmp_path: Path) -> None:
     data = header(rows=entry([TIB], 0, TIB, "U8"))
     path = newest(run) / "replay-0.safetensors"
     for file in (path, run / "weights" / "round-4.safetensors", tmp_path / "a"):
@@ -363,9 +361,9 @@ def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
 ) -> None:
     file = tmp_path / "agent.safetensors"
     export_agent(Run(run), "0", file, weights_only=False)
-    found = read_agent(file)
-    about = {"kind": "rookery agent", "algorithm": "ppo", "shape": found.shape}
-    file.write_bytes(save_bytes(found.arrays | {"counters": np.zeros(9)}, about))
+    agent = read_agent(file)
+    metadata = {"kind": "rookery agent", "algorithm": "ppo", "shape": agent.shape}
+    file.write_bytes(save_bytes(agent.arrays | {"counters": np.zeros(9)}, metadata))
     settings = {"agents": {"0": {"from": str(file)}}}
 
     said = refused(lambda: session_of(tmp_path / "a", **settings))
@@ -404,12 +402,29 @@ def _agents(entry: Any, config: Any) -> None:
     build_agents(config, agents_of(entry, config))
 
 
-@pytest.mark.parametrize("text", ["[" * 10**5, '{"round": "x"}', "\xff", "[1]", "{}"])
-def test_lines_of_others_are_read_as_far_as_they_can_be(text: str, run: Path) -> None:
-    for name in ("metrics.jsonl", "evaluations.jsonl", "episodes.jsonl"):
-        (run / name).write_text(text, encoding="latin-1")
+LOGS = ("metrics.jsonl", "evaluations.jsonl", "episodes.jsonl")
+LAST_LINES = {
+    "deep lists": ("[" * 10**5, []),
+    "a round that is not a number": ('{"round": "x"}', [{"round": "x"}]),
+    "not UTF-8": ("\xff", []),
+    "a list": ("[1]", []),
+    "no round": ("{}", [{}]),
+}
+
+
+@pytest.mark.parametrize(("text", "readable"), LAST_LINES.values(), ids=LAST_LINES)
+def test_a_resumed_run_keeps_the_log_lines_before_the_first_unreadable_one(
+    text: str, readable: list[dict[str, Any]], run: Path
+) -> None:
+    first = {"round": 1}
+    for name in LOGS:
+        (run / name).write_text(f"{json.dumps(first)}\n{text}\n[2]\n", encoding="latin-1")
 
     resume(run)
+
+    for name in LOGS:
+        lines = (run / name).read_text().splitlines()
+        assert [json.loads(line) for line in lines] == [first, *readable]
 
 
 # Our own code.
@@ -448,44 +463,42 @@ ALLOWED = {
 
 def names_in(source: str) -> set[str]:
     """Return every name that code uses: imports, attributes, arguments."""
-    found: set[str] = set()
+    used: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {part for name in node.names for part in name.name.split(".")}
+            used |= {part for name in node.names for part in name.name.split(".")}
         elif isinstance(node, ast.ImportFrom):
             parts = (node.module or "").split(".")
-            found |= {*parts, *(name.name for name in node.names)}
-            found |= {f"{node.module}.{name.name}" for name in node.names}
+            used |= {*parts, *(name.name for name in node.names)}
+            used |= {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Name):
-            found.add(node.id)
+            used.add(node.id)
         elif isinstance(node, ast.keyword) and node.arg:
-            found.add(node.arg)
+            used.add(node.arg)
         elif isinstance(node, ast.Attribute):
             whole = ast.unparse(node)
-            # re.compile and model.eval() are no builtins.
-            found |= {whole} | ({node.attr} - {"compile", "eval"})
-    return found
+            # re.compile and model.eval() are not builtins.
+            used |= {whole} | ({node.attr} - {"compile", "eval"})
+    return used
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        yield str(path.relative_to(ROOT)), path.read_text()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield str(path.relative_to(PACKAGE)), path.read_text()
 
 
 def test_nothing_reads_pickles_or_evaluates_text() -> None:
-    found = {
-        (place, name)
-        for place, source in sources()
-        for name in names_in(source) & FORBIDDEN
+    uses = {
+        (path, name) for path, source in sources() for name in names_in(source) & FORBIDDEN
     }
 
-    assert not found
+    assert not uses
 
 
 def test_only_a_few_modules_import_by_name() -> None:
-    found = {place for place, source in sources() if names_in(source) & IMPORTING}
+    importers = {path for path, source in sources() if names_in(source) & IMPORTING}
 
-    assert found <= set(ALLOWED)
+    assert importers <= set(ALLOWED)
 
 
 PLANTED = [

@@ -1,8 +1,8 @@
-"""Checkpoints, killed at every instruction of saving one and of taking out old ones.
+"""Checkpoints, killed before every instruction of saving one and deleting old ones.
 
     python -m tests.stress.checkpoint_sweep CASE FOLDER
 
-A process of its own, without torch: it forks thousands of times.
+A separate process without torch, because it forks thousands of times.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rookery.storage.checkpoints import (
     save_checkpoint,
 )
 from rookery.storage.files import write_whole
-from tests.stress.killing import sweep, turning_points
+from tests.stress.kill_sweep import sweep, turning_points
 
 KEEP = 2
 
 
 class Saving:
-    """Saving checkpoint 6 where 2 and 4 are; 2 is then taken out."""
+    """Saving checkpoint 6 where 2 and 4 are; 2 is then deleted."""
 
     modules = ("rookery", "tests.stress", "__main__", "shutil")
     before, number, after = (2, 4), 6, ("ckpt-4", "ckpt-6")
@@ -36,11 +36,10 @@ class Saving:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkpoints"
         for number in self.before:
-            save_checkpoint(self.folder, number, files_of(number), {"said": "before"})
+            save_checkpoint(self.folder, number, files_of(number), {"saved": "before"})
         self._before = dict(self.left())
 
-    def put_back(self) -> None:
-        """Make it as it was; most of it is."""
+    def reset(self) -> None:
         now = dict(self.left())
         for path in reversed(now):
             if path not in self._before:
@@ -55,11 +54,12 @@ class Saving:
         prune(self.folder, self.save(), KEEP)
 
     def save(self) -> Path:
-        files, about = files_of(self.number), {"said": "now"}
-        return save_checkpoint(self.folder, self.number, files, about)
+        return save_checkpoint(
+            self.folder, self.number, files_of(self.number), {"saved": "now"}
+        )
 
     def left(self) -> tuple[tuple[Path, bytes | None], ...]:
-        """Return every folder and file, folders first."""
+        """Return every folder and file, parents first."""
         paths = [self.folder, *sorted(self.folder.rglob("*"))]
         return tuple(
             (path, path.read_bytes() if path.is_file() else None)
@@ -78,33 +78,34 @@ class Saving:
         return problems
 
     def problems(self, killed: bool) -> list[str]:
-        """Return what is wrong with the newest that is whole."""
+        """Return what is wrong with the newest whole checkpoint."""
         try:
             newest = newest_whole(self.folder)
         except ArrayFileError as error:
             return [str(error)] if self.before or not killed else []
-        number, said = newest.manifest["round"], newest.manifest["said"]
-        wanted = [(self.number, "now")]
+        number, saved = newest.manifest["round"], newest.manifest["saved"]
+        allowed = [(self.number, "now")]
         if self.before and killed:
-            wanted.append((self.before[-1], "before"))
-        problems = [] if (number, said) in wanted else [f"the newest is {number}, {said}"]
+            allowed.append((self.before[-1], "before"))
+        is_allowed = (number, saved) in allowed
+        problems = [] if is_allowed else [f"the newest is {number}, {saved}"]
         return problems + different(newest.files, files_of(number)) + newest.warnings
 
 
 class First(Saving):
-    """Saving the first checkpoint, where not even the folder is there."""
+    """Saving the first checkpoint, when not even the folder exists."""
 
     before, after = (), ("ckpt-6",)
 
 
 class Again(Saving):
-    """Saving 6 where 6 is the only one."""
+    """Saving 6 when 6 is the only one."""
 
     before, after = (6,), ("ckpt-6",)
 
 
 class RemovedFirst(Again):
-    """Planted: what is there is taken away before the new one has its name."""
+    """Planted: the old checkpoint is deleted before the new one has its name."""
 
     def save(self) -> Path:
         shutil.rmtree(self.folder / "ckpt-6", ignore_errors=True)
@@ -112,12 +113,13 @@ class RemovedFirst(Again):
 
 
 class ManifestFirst(Saving):
-    """Planted: written under its name, with the manifest before the data."""
+    """Planted: written under its final name, the manifest before the data."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        files, about = files_of(self.number), {"said": "now"}
-        self._whole = save_checkpoint(folder / "made", self.number, files, about)
+        self._whole = save_checkpoint(
+            folder / "made", self.number, files_of(self.number), {"saved": "now"}
+        )
 
     def save(self) -> Path:
         path = self.folder / f"ckpt-{self.number}"
@@ -128,7 +130,7 @@ class ManifestFirst(Saving):
 
 
 class PrunedFirst(Again):
-    """Planted: room is made before there is another."""
+    """Planted: old checkpoints are deleted before there is a new one."""
 
     def operation(self) -> None:
         for path in self.folder.glob("ckpt-*"):
@@ -137,7 +139,7 @@ class PrunedFirst(Again):
 
 
 class NeverTidied(Saving):
-    """Planted: what a killed process has left stays."""
+    """Planted: files left by a killed process are never deleted."""
 
     def save(self) -> Path:
         (self.folder / f"rest-{os.getpid()}").mkdir()
@@ -154,23 +156,23 @@ def files_of(number: int) -> dict[str, dict[str, np.ndarray]]:
 
 
 def different(
-    some: dict[str, dict[str, np.ndarray]], others: dict[str, dict[str, np.ndarray]]
+    files: dict[str, dict[str, np.ndarray]], expected: dict[str, dict[str, np.ndarray]]
 ) -> list[str]:
     return [
         f"{file} is not what was saved"
-        for file, arrays in others.items()
+        for file, arrays in expected.items()
         for name, array in arrays.items()
-        if not np.array_equal(some.get(file, {}).get(name), array)
+        if not np.array_equal(files.get(file, {}).get(name), array)
     ]
 
 
 SOUND = (Saving, First, Again)
 PLANTED = (RemovedFirst, ManifestFirst, PrunedFirst, NeverTidied)
-CASES = {one.__name__: one for one in SOUND + PLANTED}
+CASES = {kind.__name__: kind for kind in SOUND + PLANTED}
 
 if __name__ == "__main__":
-    # What a killed process has written is there all the same; waiting for the disk, which
-    # a power failure needs, takes ten times as long as everything else.
+    # Data written by a killed process is not lost; fsync only matters after a power failure
+    # and takes ten times as long as everything else.
     os.fsync = lambda descriptor: None  # type: ignore[assignment]
     case = CASES[sys.argv[1]](Path(sys.argv[2]))
     points = turning_points(case) if isinstance(case, PLANTED) else None

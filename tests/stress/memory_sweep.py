@@ -1,8 +1,8 @@
-"""Turns and states in shared memory, killed at every instruction of committing them.
+"""Turns and states in shared memory, killed before every instruction of committing them.
 
     python -m tests.stress.memory_sweep CASE
 
-A process of its own, without torch: it forks thousands of times.
+A separate process without torch, because it forks thousands of times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rookery.protocol.arena import COMMIT, AgentMemory, Arena
 from rookery.replay.buffer import ReplayWriter
 from rookery.shm.counters import version_of
 from rookery.specs import AgentSpec, Part
-from tests.stress.killing import sweep, turning_points
+from tests.stress.kill_sweep import sweep, turning_points
 
 WORLDS, SLOTS, TURN, VERSION = 2, 5, 7, 6
 AGENTS = ("magpie", "crow")
@@ -26,7 +26,7 @@ MODULES = ("rookery", "tests.stress", "__main__")
 
 
 class Memory:
-    """The memory of a run, and how it was before."""
+    """The memory of a run; subclasses define the operation."""
 
     modules = MODULES
 
@@ -44,7 +44,7 @@ class Memory:
         self._before = self.left()
         self.operation()
         self._after = self.left()
-        self.put_back()
+        self.reset()
 
     def begin(self) -> None:
         raise NotImplementedError
@@ -53,18 +53,18 @@ class Memory:
         raise NotImplementedError
 
     def left(self) -> tuple[bytes, ...]:
-        return tuple(bytes(one) for one in self._maps)
+        return tuple(bytes(memory) for memory in self._maps)
 
-    def put_back(self) -> None:
-        for one, data in zip(self._maps, self._before, strict=True):
-            one[:] = data
+    def reset(self) -> None:
+        for memory, data in zip(self._maps, self._before, strict=True):
+            memory[:] = data
 
-    def same_in_the_end(self, killed: bool) -> list[str]:
-        """Whoever comes next does it again, and nobody can tell."""
+    def repeated(self, killed: bool) -> list[str]:
+        """Repeat the operation after a kill, as the next process does, and compare."""
         if killed:
             self.operation()
         same = self.left() == self._after
-        return [] if same else ["done again, it is not what it would have been"]
+        return [] if same else ["repeated after the kill, the result differs"]
 
 
 class Turn(Memory):
@@ -76,7 +76,7 @@ class Turn(Memory):
             self.play(turn)
 
     def operation(self) -> None:
-        """Play on from what is committed, as an actor that starts anew does."""
+        """Continue from the last commit, as a restarted actor does."""
         for turn in range(self.arena.counters.load(COMMIT), TURN + 1):
             self.play(turn)
 
@@ -98,15 +98,15 @@ class Turn(Memory):
 
     def audit(self, *, killed: bool) -> list[str]:
         commit = self.arena.counters.load(COMMIT)
-        wanted = (TURN, TURN + 1) if killed else (TURN + 1,)
-        problems = [] if commit in wanted else [f"the commit is {commit}"]
+        allowed = (TURN, TURN + 1) if killed else (TURN + 1,)
+        problems = [] if commit in allowed else [f"the commit is {commit}"]
         problems += [
             f"row {turn} of {name} is damaged, the commit is {commit}"
             for name in AGENTS
             for turn in range(commit - SLOTS + 1, commit)
             if not self.arena.rows(name).is_whole(turn)
         ]
-        return problems + self.same_in_the_end(killed)
+        return problems + self.repeated(killed)
 
 
 class CommitFirst(Turn):
@@ -136,7 +136,7 @@ class State(Memory):
             self.publish(version)
 
     def operation(self) -> None:
-        """Publish what is missing, as a learner that starts anew does."""
+        """Publish what is missing, as a restarted learner does."""
         for version in range(self.states.version + 1, VERSION + 1):
             self.publish(version)
 
@@ -146,19 +146,18 @@ class State(Memory):
 
     def audit(self, *, killed: bool) -> list[str]:
         version = self.states.version
-        wanted = (VERSION - 1, VERSION) if killed else (VERSION,)
-        problems = [] if version in wanted else [f"the version is {version}"]
-        found = (self.states.read(version), self.states.newest(STATE)[1])
-        for arrays in found:
+        allowed = (VERSION - 1, VERSION) if killed else (VERSION,)
+        problems = [] if version in allowed else [f"the version is {version}"]
+        for arrays in (self.states.read(version), self.states.newest(STATE)[1]):
             if not same(arrays, arrays_of(version)):
                 problems.append(f"version {version} is not whole")
         if self.reports.read(version) != {"metrics": {"loss": version}}:
             problems.append(f"the report of version {version} is not whole")
-        return problems + self.same_in_the_end(killed)
+        return problems + self.repeated(killed)
 
 
-class WordFirst(State):
-    """Planted: the version word is stored, and then the slot is written."""
+class VersionFirst(State):
+    """Planted: the version is stored, and then the slot is written."""
 
     def publish(self, version: int) -> None:
         self.reports.write(version, {"metrics": {"loss": version}})
@@ -168,7 +167,7 @@ class WordFirst(State):
 
 
 class OneSlot(State):
-    """Planted: every version is written where the one before lies."""
+    """Planted: every version overwrites the one before."""
 
     def publish(self, version: int) -> None:
         for name, target in self.states.read_slot((version + 1) % 2).items():
@@ -177,7 +176,7 @@ class OneSlot(State):
 
 
 class ReportLast(State):
-    """Planted: the report is written when its round has been published."""
+    """Planted: the report is written after its round has been published."""
 
     def publish(self, version: int) -> None:
         self.states.publish(version, arrays_of(version))
@@ -188,13 +187,13 @@ def arrays_of(version: int) -> dict[str, np.ndarray]:
     return {name: np.full(4, version + i, "f4") for i, name in enumerate(STATE, 1)}
 
 
-def same(some: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:
-    return all(np.array_equal(some[name], others[name]) for name in STATE)
+def same(arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    return all(np.array_equal(arrays[name], expected[name]) for name in STATE)
 
 
 SOUND = (Turn, State)
-PLANTED = (CommitFirst, CommitBetween, WordFirst, OneSlot, ReportLast)
-CASES = {one.__name__: one for one in SOUND + PLANTED}
+PLANTED = (CommitFirst, CommitBetween, VersionFirst, OneSlot, ReportLast)
+CASES = {kind.__name__: kind for kind in SOUND + PLANTED}
 
 if __name__ == "__main__":
     case = CASES[sys.argv[1]]()

@@ -17,9 +17,9 @@ from tests.stress import memory_sweep as memory
 pytestmark = pytest.mark.processes
 
 
-def swept(module: str, *words: object) -> dict[str, Any]:
-    """Return what a sweep found; it runs in a process of its own, which forks quickly."""
-    command = [sys.executable, "-m", f"tests.stress.{module}_sweep", *map(str, words)]
+def sweep(module: str, *arguments: object) -> dict[str, Any]:
+    """Return the result of a sweep; it runs in a separate process, which forks quickly."""
+    command = [sys.executable, "-m", f"tests.stress.{module}_sweep", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -31,17 +31,17 @@ def names(cases: tuple[type, ...]) -> list[str]:
 
 @pytest.mark.shows("B2")
 @pytest.mark.parametrize("case", names(memory.SOUND))
-def test_whoever_is_killed_at_any_instruction_leaves_memory_whole(case: str) -> None:
-    found = swept("memory", case)
+def test_a_process_killed_at_any_instruction_leaves_memory_whole(case: str) -> None:
+    result = sweep("memory", case)
 
-    assert found["problems"] == []
-    assert found["kills"] > 300
-    assert found["states"] > 5
+    assert result["problems"] == []
+    assert result["kills"] > 300
+    assert result["states"] > 5
 
 
 @pytest.mark.parametrize("case", names(memory.PLANTED))
 def test_a_wrong_order_in_memory_is_found(case: str) -> None:
-    assert swept("memory", case)["problems"]
+    assert sweep("memory", case)["problems"]
 
 
 @pytest.mark.shows("F4")
@@ -49,13 +49,13 @@ def test_a_wrong_order_in_memory_is_found(case: str) -> None:
 def test_saving_killed_at_any_instruction_leaves_a_whole_checkpoint(
     case: str, tmp_path: Path
 ) -> None:
-    found = swept("checkpoint", case, tmp_path)
+    result = sweep("checkpoint", case, tmp_path)
 
-    assert found["problems"] == []
-    assert found["kills"] > 500
-    assert found["states"] > 9
+    assert result["problems"] == []
+    assert result["kills"] > 500
+    assert result["states"] > 9
 
 
 @pytest.mark.parametrize("case", names(checkpoints.PLANTED))
 def test_a_wrong_order_of_saving_is_found(case: str, tmp_path: Path) -> None:
-    assert swept("checkpoint", case, tmp_path)["problems"]
+    assert sweep("checkpoint", case, tmp_path)["problems"]

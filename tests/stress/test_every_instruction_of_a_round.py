@@ -1,4 +1,4 @@
-"""An actor killed anywhere in a round: the one that comes after ends with the same bits."""
+"""An actor killed anywhere in a round is replaced and the round ends with the same bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rookery.games.episodes import Episode
 from rookery.protocol.arena import COMMIT, Arena
 from rookery.runs.configure import configure
 from rookery.training.training import Training
-from tests.stress.killing import sweep, turning_points
+from tests.stress.kill_sweep import sweep, turning_points
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +27,7 @@ SETTINGS = {
     "agents": {"0": {"player": "forager"}, "1": {"player": "random"}},
 }
 REPORTS = "reports"
-"""Holds times, which are never the same twice."""
+"""The block that contains times, which differ in every run."""
 
 
 class SecondRound:
@@ -42,22 +42,25 @@ class SecondRound:
 
     def __init__(self, training: Training) -> None:
         self.arena, self._parts = training.arena, training.parts
-        self._actor_process = self._new_stage()
+        self._actor_process = self._new_actor_process()
         training.schedule.open(2)
         self._actor_process.play_round(1)
         self._before = self._bytes()
         self.operation()
         self._after = self.left()
 
-    def _new_stage(self) -> ActorProcess:
-        actor_process = ActorProcess(self._parts)
+    def _new_actor_process(self) -> ActorProcess:
+        parts = self._parts
+        actor_process = ActorProcess(
+            parts.entry, parts.process_spec, parts.agents, parts.arena, parts.schedule
+        )
         actor_process.actor.begin()
         return actor_process
 
     def _bytes(self) -> dict[str, bytes]:
-        return {name: bytes(one._map) for name, one in self.arena._blocks.items()}
+        return {name: bytes(block._map) for name, block in self.arena._blocks.items()}
 
-    def put_back(self) -> None:
+    def reset(self) -> None:
         for name, data in self._before.items():
             self.arena._blocks[name]._map[:] = data
         self._actor_process.actor.begin()
@@ -72,15 +75,15 @@ class SecondRound:
         commit, boundary = self.arena.counters.load(COMMIT), self.arena.snapshots().version
         problems = damaged(self.arena, commit)
         if problems:
-            return problems  # a new actor would refuse to go on from there
+            return problems  # a new actor would refuse to continue from there
         if killed and boundary == 1:
-            self._new_stage().play_round(2)
+            self._new_actor_process().play_round(2)
         elif boundary != 2:
-            problems.append(f"the snapshot is of border {boundary}")
+            problems.append(f"the snapshot is of boundary {boundary}")
         if self.arena.actor_reports().read(2)["metrics"].keys() != {"0", "1"}:
             problems.append("the round has no report")
         same = self.left() == self._after
-        return problems if same else [*problems, "it ended with other bits"]
+        return problems if same else [*problems, "the round ended with other bits"]
 
 
 def damaged(arena: Arena, commit: int) -> list[str]:
@@ -94,15 +97,15 @@ def damaged(arena: Arena, commit: int) -> list[str]:
 
 
 class CommitsFirst(SecondRound):
-    """Planted: a turn is committed when it begins."""
+    """Planted: a turn is committed when it starts."""
 
     def operation(self) -> None:
         actor = self._actor_process.actor
         play_turn = actor._play_turn
 
-        def commit_and_play(tally: RoundMetrics) -> list[Episode]:
+        def commit_and_play(metrics: RoundMetrics) -> list[Episode]:
             self.arena.counters.store(COMMIT, actor.state.turn + 1)
-            return play_turn(tally)
+            return play_turn(metrics)
 
         actor._play_turn = commit_and_play  # type: ignore[method-assign]
         super().operation()
@@ -112,10 +115,10 @@ class CommitsFirst(SecondRound):
 @pytest.fixture
 def training() -> Iterator[Training]:
     entry, config = configure("treasurehunt", settings={**SETTINGS, "workers": 0})
-    made = Training.build(entry, config)
-    made.publish_initial_states()
-    yield made
-    made.close()
+    training = Training.build(entry, config)
+    training.publish_initial_states()
+    yield training
+    training.close()
 
 
 @pytest.mark.shows("B2")
@@ -125,16 +128,16 @@ def test_an_actor_killed_anywhere_in_a_round_is_replaced_and_ends_with_the_same_
     case = SecondRound(training)
     points = turning_points(case)
 
-    found = sweep(case, points)
+    result = sweep(case, points)
 
-    assert found.problems == []
-    assert found.kills == len(points) - 1 > 30
-    assert found.states == len(points)
+    assert result.problems == []
+    assert result.kills == len(points) - 1 > 30
+    assert result.states == len(points)
 
 
 def test_a_turn_that_is_committed_before_it_is_played_is_found(training: Training) -> None:
     case = CommitsFirst(training)
 
-    found = sweep(case, turning_points(case))
+    result = sweep(case, turning_points(case))
 
-    assert "is damaged, the commit is 3" in found.problems[0]
+    assert "is damaged, the commit is 3" in result.problems[0]

@@ -1,4 +1,4 @@
-"""What `torn` compares with: the right rows and states pass, and no others."""
+"""What `torn` compares with: correct rows and states pass, and no others; its report."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from rookery.protocol.arena import Arena
 from rookery.replay.buffer import Batch, ReplayReader
 from tests.stress import torn
-from tests.stress import torn_stamps as stamps
-from tests.stress.torn_parts import KINDS, Case, Parts, Slowly, reader_of
-from tests.stress.torn_roles import Player
+from tests.stress import torn_data as data
+from tests.stress.torn_components import Case, Components, reader_of
+from tests.stress.torn_processes import KINDS, Actor, SlowNames
 
 CASE = Case("none", "pipelined", rounds=10, worlds=16)
 TURNS = 31
@@ -28,20 +28,20 @@ class NoFindings:
 
 @pytest.fixture
 def arena() -> Iterator[Arena]:
-    made = Parts().arena(CASE)
-    made.allocate()
-    player = Player(CASE, Parts(), made, NoFindings())  # type: ignore[arg-type]
+    arena = Components().arena(CASE)
+    arena.allocate()
+    actor = Actor(CASE, Components(), arena, NoFindings())  # type: ignore[arg-type]
     for turn in range(TURNS):
-        player._play_turn(turn)
-    yield made
-    made.close()
+        actor.play_turn(turn)
+    yield arena
+    arena.close()
 
 
 @pytest.fixture
 def reader(arena: Arena) -> ReplayReader:
-    made = reader_of(0, arena.rows("0"), CASE)
-    made.advance(TURNS)
-    return made
+    reader = reader_of(0, arena.rows("0"), CASE)
+    reader.advance(TURNS)
+    return reader
 
 
 @pytest.fixture
@@ -49,39 +49,39 @@ def batch(reader: ReplayReader) -> Batch:
     return reader.batch(reader.usable)
 
 
-def judge(reader: ReplayReader, batch: Batch, agent: int = 0) -> str | None:
-    return stamps.judge_batch(agent, reader.usable, CASE.worlds, batch)
+def error_of(reader: ReplayReader, batch: Batch, agent: int = 0) -> str | None:
+    return data.batch_error(agent, reader.usable, CASE.worlds, batch)
 
 
 # Rows.
 
 
-def test_the_steps_that_a_reader_finds_are_those_that_are_due(reader):
-    due = stamps.usable(TURNS, CASE.window, CASE.worlds)
+def test_a_reader_finds_the_transitions_that_it_should(reader):
+    expected = data.usable(TURNS, CASE.window, CASE.worlds)
 
-    assert len(due) > CASE.worlds
-    np.testing.assert_array_equal(reader.usable, due)
+    assert len(expected) > CASE.worlds
+    np.testing.assert_array_equal(reader.usable, expected)
 
 
-def test_a_right_batch_passes(reader, batch):
-    assert judge(reader, batch) is None
+def test_a_correct_batch_passes(reader, batch):
+    assert error_of(reader, batch) is None
 
 
 def test_a_batch_of_another_agent_is_foreign(reader, batch):
-    assert judge(reader, batch, agent=1) == "foreign"
+    assert error_of(reader, batch, agent=1) == "foreign"
 
 
 def test_a_batch_of_an_earlier_turn_is_stale(reader, batch):
-    seen = batch.seen["sight"]
-    before = np.where(seen != 0, seen - (1 << 16), 0)  # zeros: before the first row
+    views = batch.seen["view"]
+    earlier = np.where(views != 0, views - (1 << 16), 0)  # zeros: before the first row
 
-    assert judge(reader, replace(batch, seen={"sight": before})) == "stale"
+    assert error_of(reader, replace(batch, seen={"view": earlier})) == "stale"
 
 
 def test_a_row_with_one_number_of_another_turn_is_torn(reader, batch):
-    batch.seen["sight"][5, -1, 3] += 1 << 16
+    batch.seen["view"][5, -1, 3] += 1 << 16
 
-    assert judge(reader, batch) == "torn"
+    assert error_of(reader, batch) == "torn"
 
 
 @pytest.mark.parametrize(
@@ -90,64 +90,107 @@ def test_a_row_with_one_number_of_another_turn_is_torn(reader, batch):
 def test_a_row_whose_columns_do_not_belong_together_is_torn(reader, batch, column):
     wrong = np.roll(getattr(batch, column), 1, axis=0)
 
-    assert judge(reader, replace(batch, **{column: wrong})) == "torn"
+    assert error_of(reader, replace(batch, **{column: wrong})) == "torn"
 
 
 # States.
 
 
-def test_a_right_state_passes():
-    assert stamps.judge_state(1, 7, stamps.state(1, 7)) is None
+def test_a_correct_state_passes():
+    assert data.state_error(1, 7, data.state(1, 7)) is None
 
 
 @pytest.mark.parametrize(
-    ("agent", "version", "wrong"), [(1, 8, "stale"), (0, 7, "foreign"), (0, 8, "foreign")]
+    ("agent", "version", "error"), [(1, 8, "stale"), (0, 7, "foreign"), (0, 8, "foreign")]
 )
-def test_a_whole_state_that_is_not_due_is_stale_or_foreign(agent, version, wrong):
-    assert stamps.judge_state(1, 7, stamps.state(agent, version)) == wrong
+def test_a_whole_state_of_another_agent_or_version_is_foreign_or_stale(
+    agent, version, error
+):
+    assert data.state_error(1, 7, data.state(agent, version)) == error
 
 
 def test_a_state_with_arrays_of_two_versions_is_torn():
-    name = stamps.NAMES[-1]
-    mixed = stamps.state(1, 7) | {name: stamps.state(1, 8)[name]}
+    name = data.NAMES[-1]
+    mixed = data.state(1, 7) | {name: data.state(1, 8)[name]}
 
-    assert stamps.judge_state(1, 7, mixed) == "torn"
-
-
-def test_a_snapshot_of_another_border_is_stale():
-    assert stamps.judge_snapshot(3, stamps.snapshot(3)) is None
-    assert stamps.judge_snapshot(3, stamps.snapshot(1)) == "stale"
+    assert data.state_error(1, 7, mixed) == "torn"
 
 
-def test_how_often_a_copy_was_begun_is_counted():
-    names = Slowly(("a", "b", "c"))
+def test_a_snapshot_of_another_boundary_is_stale():
+    assert data.snapshot_error(3, data.snapshot(3)) is None
+    assert data.snapshot_error(3, data.snapshot(1)) == "stale"
+
+
+def test_slow_names_count_how_often_a_copy_was_started():
+    names = SlowNames(("a", "b", "c"))
 
     assert [*names] == [*names] == ["a", "b", "c"]
-    assert names.times == 2
+    assert names.passes == 2
 
 
 # The report.
 
 
+class FakeRunner(nullcontext[None]):
+    """Has a ready answer for every case."""
+
+    findings: dict[str, dict[str, int]]
+    """What is found in a case, by its name; elsewhere nothing is."""
+    names: list[str]
+
+    def __enter__(self) -> Any:
+        return self
+
+    def run(self, case: Case) -> torn.Outcome:
+        self.names.append(case.name)
+        counts = dict.fromkeys(KINDS, 0) | self.findings.get(case.name, {})
+        return torn.Outcome(counts, 2.0, 10, 20, 30, 40)
+
+
+SOUND = {bug: {"torn": 2, "refused": 3} for bug in torn.BUGS} | {
+    "damaged memory": {"refused": 4}
+}
+
+
+def report_of(monkeypatch: pytest.MonkeyPatch, **findings: dict[str, int]) -> torn.Report:
+    by_name = {name.replace("_", " "): counts for name, counts in findings.items()}
+    monkeypatch.setattr(FakeRunner, "findings", SOUND | by_name, raising=False)
+    monkeypatch.setattr(FakeRunner, "names", [], raising=False)
+    monkeypatch.setattr(torn, "Runner", FakeRunner)
+    return torn.run(lambda step: None)
+
+
 def test_the_report_has_every_schedule_and_every_planted_bug(monkeypatch):
-    ran = []
+    report = report_of(monkeypatch)
 
-    class Pretending(nullcontext[None]):
-        def __enter__(self) -> Any:
-            return self
-
-        def run(self, case: Case) -> torn.Outcome:
-            ran.append(case.name)
-            found = dict.fromkeys(KINDS, 0) | {"torn": 2, "refused": 3}
-            return torn.Outcome(found, 2.0, 10, 20, 30, 40)
-
-    monkeypatch.setattr(torn, "Runner", Pretending)
-
-    figures = torn.run(lambda done: None).figures
-
-    assert ran == ["none"] * 3 + ["damaged memory", *torn.BUGS]
-    assert figures["all: rows"] == {"value": 30, "unit": "committed"}
-    assert figures["async: wraps"] == {"value": 20.0, "unit": "per second"}
-    assert figures["damaged memory: used"] == {"value": 2, "unit": "times"}
+    assert FakeRunner.names == ["none"] * 3 + ["damaged memory", *torn.BUGS]
+    assert report.problems == []
+    lines = [" ".join(line.split()) for line in report.lines]
+    assert "all: rows 30 committed" in lines
+    assert "async: wraps 20 per second" in lines
+    assert "damaged memory: used 0 times" in lines
     for bug in torn.BUGS:
-        assert figures[f"planted, {bug}: found"]["value"] == 5
+        line = f"planted, {bug}: found 5 times, 3 of them by the product itself"
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("findings", "problem"),
+    [
+        ({"none": {"torn": 1}}, "sync: violations"),
+        ({"gate_ignored": {"torn": 0}}, "planted bug not found: gate ignored"),
+        ({"damaged_memory": {"refused": 4, "torn": 1}}, "not always refused"),
+        ({"damaged_memory": {"refused": 0}}, "not always refused"),
+    ],
+)
+def test_a_torn_row_and_a_bug_that_is_not_found_make_the_exit_code_1(
+    monkeypatch, capsys, findings, problem
+):
+    report = report_of(monkeypatch, **findings)
+    monkeypatch.setattr(torn, "run", lambda progress: report)
+
+    with pytest.raises(SystemExit) as ended:
+        torn.main()
+
+    assert ended.value.code == 1
+    assert problem in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A game that says something every turn, in every way there is to say it."""
+"""A game that prints in every turn, in every way that a program can print."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ C = ctypes.CDLL(None)
 
 
 class Rooms(grid.GridGame):
-    """Pick berries that grow back, each in a room of one's own."""
+    """Pick berries that grow back; every agent has its own room."""
 
     map = """
 #############
@@ -30,7 +30,7 @@ class Rooms(grid.GridGame):
         C.puts(b"zzzzzzzz")
         C.fflush(None)
         for descriptor in (1, 2):
-            with suppress(OSError):  # whoever asks the system itself gets its answers
+            with suppress(OSError):  # a direct write fails as the descriptor does
                 os.write(descriptor, b"zzzzzzzz\n")
         world.sprinkle(self.berry, chance=0.1)
 

@@ -3,13 +3,13 @@
 from rookery.games import gridworld as grid
 
 
-class School(grid.GridGame):
-    """Every round brings more berries, and a higher wage."""
+class Curriculum(grid.GridGame):
+    """Every round has more berries and pays a higher wage."""
 
-    chance = 0.0
+    wage = 0.0
 
     class Settings(grid.GridSettings):
-        steep: float = 0.02
+        slope: float = 0.02
         height: int = 6
         width: int = 6
 
@@ -18,12 +18,12 @@ class School(grid.GridGame):
         self.pupil = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
 
     def begin_round(self, number):
-        self.chance = min(0.5, self.settings.steep * number)
+        self.wage = min(0.5, self.settings.slope * number)
 
     def before(self, world):
-        world.sprinkle(self.berry, chance=self.chance)
+        world.sprinkle(self.berry, chance=self.wage)
 
     def act(self, world, me):
-        me.reward += self.chance
+        me.reward += self.wage
         world.clear(me.target, layer="berries")
         me.move()

@@ -1,7 +1,7 @@
-"""Treasurehunt written by hand in numpy, for this one game: what the engine costs.
+"""Treasurehunt written by hand in numpy, to measure the overhead of the grid engine.
 
-It knows one map, three kinds of treasure and nothing else; no snapshots, no layers, no
-lifetimes, one random generator for all worlds.
+It has one map and three kinds of treasure; no snapshots, no layers, no lifetimes, and one
+random generator for all worlds.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ class PlainTreasurehunt:
         self._map[self._rows[:, None], self._cells] = AGENT
 
     def observe(self) -> Array:
-        """Fill the field, then return (worlds, agents, kinds, window) uint8."""
+        """Spawn treasures; return observations (worlds, agents, kinds, window), uint8."""
         hits = self._random.random((self.worlds, len(self._free))) < SPAWN
-        rows, places = hits.nonzero()
-        cells = self._free[places]
+        rows, columns = hits.nonzero()
+        cells = self._free[columns]
         empty = self._map[rows, cells] == NOTHING
         kinds = self._random.integers(GEM, BONE + 1, len(rows))
         self._map[rows[empty], cells[empty]] = kinds[empty]
-        spots = self._cells[:, :, None] + self._window
-        seen = self._map[self._rows[:, None, None], spots]
-        return (seen[:, :, None] == np.arange(1, 6)[:, None]).view(np.uint8)
+        windows = self._cells[:, :, None] + self._window
+        kinds_seen = self._map[self._rows[:, None, None], windows]
+        return (kinds_seen[:, :, None] == np.arange(1, 6)[:, None]).view(np.uint8)
 
     def act(self, actions: Array) -> Array:
-        """Let all agents act in a random order; return rewards (worlds, agents)."""
+        """Move all agents in random order; return rewards (worlds, agents)."""
         rewards = np.empty((self.worlds, self.agents), np.float32)
         for agent in self._random.permutation(self.agents):
             here = self._cells[:, agent]
             target = here + STEPS[actions[:, agent]]
-            found = self._map[self._rows, target]
-            rewards[:, agent] = WORTH[found]
-            goes = (found != WALL) & (found != AGENT)
-            rows = self._rows[goes]
-            self._map[rows, here[goes]] = NOTHING
-            self._map[rows, target[goes]] = AGENT
-            self._cells[goes, agent] = target[goes]
+            kinds = self._map[self._rows, target]
+            rewards[:, agent] = WORTH[kinds]
+            moves = (kinds != WALL) & (kinds != AGENT)
+            rows = self._rows[moves]
+            self._map[rows, here[moves]] = NOTHING
+            self._map[rows, target[moves]] = AGENT
+            self._cells[moves, agent] = target[moves]
         self._turn += 1
         if self._turn == TURNS:
             self._reset()

@@ -1,8 +1,9 @@
-"""A game and an algorithm that do what a test asks for, once, in whichever process.
+"""A game and an algorithm that fail when a test requests it, in whichever process they run.
 
-Files in the folder TRAPS ask for it: `game-kill`, `game-raise`, `learner-kill`,
-`learner-raise`; whoever springs a trap removes it first. `learner-kill-always` stays.
-While `spy` is there, everybody writes down what its process is like.
+A test requests a fault by creating a file in the folder FAULTS: `game-kill`, `game-raise`,
+`learner-kill` or `learner-raise`. The process that fails removes the file first, so it
+happens once; `learner-kill-always` stays. While the file `inspect` exists, every process
+appends facts about itself to a file of its own.
 """
 
 import json
@@ -18,33 +19,34 @@ from rookery.games import gridworld as grid
 from rookery.games.base import Game
 
 
-def haunt(kind):
-    folder = Path(os.environ.get("TRAPS", "/nonexistent"))
-    if (folder / "spy").exists():
-        about = {
+def fail_if_requested(kind):
+    folder = Path(os.environ.get("FAULTS", "/nonexistent"))
+    if (folder / "inspect").exists():
+        facts = {
             "kind": kind,
             "pid": os.getpid(),
             "threads": [thread.name for thread in threading.enumerate()],
             "knows games": "rookery.games.gridworld" in sys.modules,
         }
-        with (folder / f"spy-{os.getpid()}.jsonl").open("a") as file:
-            file.write(json.dumps(about) + "\n")
-    if is_sprung(folder / f"{kind}-raise"):
-        raise ValueError("boo")
-    if is_sprung(folder / f"{kind}-kill") or (folder / f"{kind}-kill-always").exists():
+        with (folder / f"inspect-{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+    if take(folder / f"{kind}-raise"):
+        raise ValueError("requested by a test")
+    if take(folder / f"{kind}-kill") or (folder / f"{kind}-kill-always").exists():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def is_sprung(trap):
+def take(request):
+    """Remove a request; return whether it existed."""
     try:
-        trap.unlink()
+        request.unlink()
     except FileNotFoundError:
         return False
     return True
 
 
 class Rooms(grid.GridGame):
-    """Pick berries that grow back, each in a room of one's own."""
+    """Pick berries that grow back; every agent has its own room."""
 
     map = """
 #############
@@ -56,12 +58,12 @@ class Rooms(grid.GridGame):
         self.wall = grid.Kind(solid=True, layer="walls", char="#")
         self.berry = grid.Kind(value=1.0, layer="berries")
         self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(2)})
-        self.turns_here = 0
+        self.turns_played = 0
 
     def before(self, world: grid.World) -> None:
-        self.turns_here += 1
-        if self.turns_here % 10 == 6:  # in the middle of a round
-            haunt("game")
+        self.turns_played += 1
+        if self.turns_played % 10 == 6:  # in the middle of a round
+            fail_if_requested("game")
         world.sprinkle(self.berry, chance=0.1)
 
     def act(self, world: grid.World, me: grid.Me) -> None:
@@ -71,7 +73,7 @@ class Rooms(grid.GridGame):
 
 
 class Forgetful(grid.GridEngine):
-    """Rooms that nobody can go back to."""
+    """Rooms without snapshots."""
 
     Settings = Rooms.Settings
     snapshot, restore = Game.snapshot, Game.restore
@@ -81,7 +83,7 @@ class Forgetful(grid.GridEngine):
 
 
 class LinearQ:
-    """The values of actions are linear in what is seen."""
+    """Q-learning with values that are linear in the observation."""
 
     def __init__(self, spec, settings):
         self.id, self.rate = spec.id, settings.learning_rate
@@ -92,8 +94,8 @@ class LinearQ:
         return flat(seen) @ self.table
 
     def update(self, batch):
-        if self.id == "1":  # agent 0 has been learned and published before
-            haunt("learner")
+        if self.id == "1":  # agent 0 has already learned and published
+            fail_if_requested("learner")
         targets = batch.returns + batch.discounts * self.values(batch.next_seen).max(1)
         inputs, rows = flat(batch.seen), np.arange(len(batch.actions))
         errors = np.zeros((len(rows), self.table.shape[1]))

@@ -1,4 +1,4 @@
-"""A Gymnasium game and a PettingZoo one that go wrong after some turns, for the tests."""
+"""A Gymnasium game and a PettingZoo game that break their contract after some turns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 BOX = spaces.Box(0, 1, (2,), np.float32)
-LATE = 12
+FAULT_TURN = 12
 
 
-class Troubled(gymnasium.Env):
-    """Two agents who speak lists, in one long episode."""
+class Faulty(gymnasium.Env):
+    """Two agents with list spaces, in one long episode."""
 
     metadata = {"render_modes": []}
 
-    def __init__(self, trouble: str = ""):
-        self.trouble = trouble
+    def __init__(self, fault: str = ""):
+        self.fault = fault
         self.action_space = spaces.Tuple([spaces.Discrete(2)] * 2)
         self.observation_space = spaces.Tuple([BOX] * 2)
 
@@ -30,28 +30,29 @@ class Troubled(gymnasium.Env):
 
     def step(self, actions):
         self.turn += 1
-        seen, rewards = [self.np_random.random(2, np.float32)] * 2, [0.0, 1.0]
-        if self.turn >= LATE:
-            if self.trouble == "raise":
-                self._break_down()
-            if self.trouble == "hang":
+        observations, rewards = [self.np_random.random(2, np.float32)] * 2, [0.0, 1.0]
+        if self.turn >= FAULT_TURN:
+            if self.fault == "raise":
+                self._fail()
+            if self.fault == "hang":
                 time.sleep(10_000)
-            seen = {"shape": [seen[0][:1]] * 2, "nan": [seen[0] * np.nan] * 2}.get(
-                self.trouble, seen
+            first = observations[0]
+            observations = {"shape": [first[:1]] * 2, "nan": [first * np.nan] * 2}.get(
+                self.fault, observations
             )
             rewards = {"reward": [0.0, "much"], "agents": [0.0, 1.0, 2.0]}.get(
-                self.trouble, rewards
+                self.fault, rewards
             )
-        return seen, rewards, self.turn == 20, False, {}
+        return observations, rewards, self.turn == 20, False, {}
 
-    def _break_down(self):
+    def _fail(self):
         raise ValueError("no more sand")
 
 
-class Guests(ParallelEnv):
-    """Two agents, and a third who was never announced."""
+class LateAgent(ParallelEnv):
+    """Two agents, and later a third that is not in `possible_agents`."""
 
-    metadata = {"name": "guests"}
+    metadata = {"name": "late_agent"}
 
     def __init__(self):
         self.possible_agents = ["ann", "bob"]
@@ -64,19 +65,19 @@ class Guests(ParallelEnv):
 
     def reset(self, seed=None, options=None):
         self.turn, self.agents = 0, list(self.possible_agents)
-        return self._seen(), {}
+        return self._observations(), {}
 
-    def _seen(self):
+    def _observations(self):
         return {agent: np.zeros(2, np.float32) for agent in self.agents}
 
     def step(self, actions):
         self.turn += 1
-        if self.turn == LATE:
+        if self.turn == FAULT_TURN:
             self.agents.append("carl")
         zeros = dict.fromkeys(self.agents, 0.0)
         flags = dict.fromkeys(self.agents, False)
-        return self._seen(), zeros, flags, flags, {}
+        return self._observations(), zeros, flags, flags, {}
 
 
-def guests():
-    return Guests()
+def late_agent():
+    return LateAgent()

@@ -1,4 +1,4 @@
-"""Killed before the first checkpoint, or before a seed has begun: nothing is forgotten."""
+"""Runs killed before their first checkpoint or before a seed has started."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 
 import rookery
 from rookery.runs.folder import RunLock
-from tests.scenarios.conftest import HUNT, PATIENCE, wait_for
-from tests.stress.mains import Victim
+from tests.scenarios.conftest import PATIENCE, wait_for
+from tests.small import HUNT, overrides
+from tests.stress.kill_main import Victim
 
 pytestmark = pytest.mark.processes
 
@@ -22,26 +23,22 @@ EARLY = {**HUNT, "rounds": 20, "evaluate.every_rounds": 5}
 FEW = {**HUNT, "rounds": 8}
 
 
-def words_of(settings: dict) -> list[str]:
-    return [f"{key}={value}" for key, value in settings.items()]
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "rookery", *words]
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "rookery", *arguments]
 
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Iterator[Victim]:
     folder = tmp_path / "run"
-    train = ["train", "treasurehunt", "workers=0", *words_of(EARLY), "--run", str(folder)]
-    made = Victim(folder, train)
-    yield made
-    made.close()
+    train = ["train", "treasurehunt", "workers=0", *overrides(EARLY), "--run", str(folder)]
+    victim = Victim(folder, train)
+    yield victim
+    victim.close()
 
 
 @pytest.mark.shows("F4")
 def test_a_run_killed_before_its_first_checkpoint_starts_again_with_the_same_bits(
-    victim: Victim, alone: Callable[..., str]
+    victim: Victim, reference_digest: Callable[..., str]
 ) -> None:
     victim.start()
     victim.wait_until(lambda: victim.can_resume)  # its first second
@@ -56,15 +53,15 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again_with_the_same_bit
 
     assert ended.returncode == 0
     assert "no checkpoint yet: starting again from round 0." in ended.stderr
-    found = rookery.Run(victim.folder).digest()
-    assert found["run"] == alone("treasurehunt", **EARLY)
-    assert found["exact"]
+    digest = rookery.Run(victim.folder).digest()
+    assert digest["run"] == reference_digest("treasurehunt", **EARLY)
+    assert digest["exact"]
     assert victim.rounds == list(range(1, 21))
     evaluated = [line["round"] for line in victim.lines("evaluations.jsonl")]
     assert evaluated == sorted([*range(5, 21, 5)] * 2)
 
 
-def test_a_folder_in_which_no_run_has_begun_says_to_train_again(tmp_path: Path) -> None:
+def test_resuming_a_folder_without_a_run_says_to_train_again(tmp_path: Path) -> None:
     ended = subprocess.run(command("resume", str(tmp_path)), capture_output=True, text=True)
 
     assert ended.returncode == 2
@@ -72,13 +69,13 @@ def test_a_folder_in_which_no_run_has_begun_says_to_train_again(tmp_path: Path) 
 
 
 @pytest.mark.shows("F4")
-def test_seeds_that_had_not_begun_begin_when_the_batch_is_resumed(
-    tmp_path: Path, alone: Callable[..., str]
+def test_seeds_that_had_not_started_start_when_the_batch_is_resumed(
+    tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
     batch = tmp_path / "many"
-    words = [*words_of(FEW), "seeds=0..2", "--run", str(batch)]
+    arguments = [*overrides(FEW), "seeds=0..2", "--run", str(batch)]
     process = subprocess.Popen(
-        command("train", "treasurehunt", *words), stderr=subprocess.DEVNULL
+        command("train", "treasurehunt", *arguments), stderr=subprocess.DEVNULL
     )
     try:
         wait_for(lambda: [*batch.glob("seed-*/metrics.jsonl")])
@@ -97,9 +94,9 @@ def test_seeds_that_had_not_begun_begin_when_the_batch_is_resumed(
     assert f"starting the remaining seeds: {', '.join(missing)}\n" in ended.stderr
     assert "(3 of 3)" in ended.stderr
     for i in range(3):
-        found = rookery.Run(batch / f"seed-{i}").digest()
-        assert found["run"] == alone("treasurehunt", **FEW, seed=i)
-        assert found["exact"]
+        digest = rookery.Run(batch / f"seed-{i}").digest()
+        assert digest["run"] == reference_digest("treasurehunt", **FEW, seed=i)
+        assert digest["exact"]
 
 
 def _await_release(folder: Path) -> None:
@@ -112,7 +109,7 @@ def _await_release(folder: Path) -> None:
     raise AssertionError(f"{folder} is still in use")
 
 
-def test_a_batch_without_its_list_goes_on_with_the_seeds_that_are_there(
+def test_a_batch_without_seeds_json_resumes_the_seeds_it_finds(
     tmp_path: Path,
 ) -> None:
     for seed in (1, 4):
@@ -127,19 +124,24 @@ def test_a_batch_without_its_list_goes_on_with_the_seeds_that_are_there(
     assert "has no seeds.json, so some seeds may never have started" in ended.stderr
 
 
-@pytest.mark.parametrize("what", ["deleted", "renamed"])
-def test_a_run_whose_folder_goes_away_ends_with_one_error_and_leaves_nothing_there(
-    what: str, tmp_path: Path
+@pytest.mark.parametrize("change", ["deleted", "renamed"])
+def test_a_run_whose_folder_disappears_ends_with_one_error_and_leaves_nothing_behind(
+    change: str, tmp_path: Path
 ) -> None:
     folder, other = tmp_path / "run", tmp_path / "moved"
-    words = [*words_of({**EARLY, "rounds": 100_000}), "workers=0", "--run", str(folder)]
+    arguments = [
+        *overrides({**EARLY, "rounds": 100_000}),
+        "workers=0",
+        "--run",
+        str(folder),
+    ]
     process = subprocess.Popen(
-        command("train", "treasurehunt", *words), stderr=subprocess.PIPE, text=True
+        command("train", "treasurehunt", *arguments), stderr=subprocess.PIPE, text=True
     )
     try:
         wait_for(lambda: (folder / "metrics.jsonl").exists())
         folder.rename(other)  # in one step, which deleting is not
-        if what == "deleted":
+        if change == "deleted":
             subprocess.run(["rm", "-r", str(other)], check=True)
         _, said = process.communicate(timeout=PATIENCE)
     finally:
@@ -152,6 +154,6 @@ def test_a_run_whose_folder_goes_away_ends_with_one_error_and_leaves_nothing_the
     ]
     assert f"{folder} was deleted or renamed during the run" in said
     assert not folder.exists()
-    if what == "renamed":
+    if change == "renamed":
         assert said.endswith(f"rookery resume {other}\n")
         assert (other / "config.toml").exists()
