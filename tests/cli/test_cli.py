@@ -239,7 +239,7 @@ def test_check_of_a_game_with_a_mistake_fails_and_names_it(
 
     assert code == 1
     assert "✗ A world plays the same on its own as among others." in printed
-    assert "rewards of world" in printed
+    assert "rewards in world" in printed
 
 
 def test_games_describe_and_bench_list_what_there_is(
