@@ -76,9 +76,7 @@ class GymnasiumGame(ForeignGame):
             others = [self._make(**keywords) for _ in range(copies - 1)]
             return CopiesAdapter([first, *others])
         if copies > 1:
-            raise AdapterError(
-                "has several agents", "leave copies at 1"
-            )
+            raise AdapterError("has several agents", "leave copies at 1")
         return TupleAdapter(first)
 
     def _make(self, **keywords: Any) -> Any:
