@@ -245,7 +245,7 @@ def test_check_fails_and_names_the_broken_promise(
 
     assert code == 1
     assert "✗ A world plays the same on its own as among others." in printed
-    assert "rewards of world" in printed
+    assert "rewards in world" in printed
 
 
 def test_games_describe_and_bench_list_names(
