@@ -69,7 +69,7 @@ def learned_by_hand(step, burn_in, gap=0.0):
             array[0] = (1.0, 2.0)
     learner.load([learner.unnamed(named)])
     reader = hand_reader(agent)
-    reader.draw = lambda numbers: np.full(len(numbers), step)
+    reader.sample = lambda numbers: np.full(len(numbers), step)
     (metrics,) = learner.learn([reader], 1, 0)
     return metrics
 
@@ -202,8 +202,8 @@ def test_the_loss_of_sequences_is_that_of_plain_loops():
     trainer.train(rounds=2)
     trainer.experiences[0].play_round()
     reader, drawn = trainer.experiences[0].reader, []
-    draw = reader.draw
-    reader.draw = lambda numbers: drawn.append(draw(numbers)) or drawn[-1]
+    sample = reader.sample
+    reader.sample = lambda numbers: drawn.append(sample(numbers)) or drawn[-1]
     state = trainer.states[0]
     networks = [
         Plain(trainer.learner, agent, state[name]) for name in ("weights", "target")
