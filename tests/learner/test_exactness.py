@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
 
 from rookery.algorithms.nets import gru
 from rookery.algorithms.registry import find_algorithm
@@ -14,11 +13,6 @@ from rookery.learner.exactness import is_exact, split_groups
 from tests.algorithms.conftest import SEED, agent_of, spec_of
 
 NAMES = ["iqn", "dqn", "recurrent_dqn", "ppo", "vtrace", "recurrent_ppo"]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
 
 
 def group_of(name, size=3, masked=False, **settings):

@@ -1,0 +1,11 @@
+"""Learners compute in one thread, as in a run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
