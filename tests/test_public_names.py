@@ -32,8 +32,8 @@ def test_type_checkers_find_the_names_in_the_same_modules() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'rookery' has no attribute 'trian'"):
-        rookery.trian  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'rookery' has no attribute 'evaluat'"):
+        rookery.evaluat  # noqa: B018
 
 
 def test_neither_importing_rookery_nor_its_help_loads_torch_or_numpy() -> None:

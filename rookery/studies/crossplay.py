@@ -109,8 +109,8 @@ def crossplay(
     opened = [_runs_of(population) for population in populations]
     runs = [run for seeds in opened for run in seeds]
     if not runs:
-        given = ", ".join(f"'{population}'" for population in populations) or "nothing"
-        raise ConfigError(f"there is no run in {given}: name at least one.")
+        listed = ", ".join(f"'{population}'" for population in populations) or "nothing"
+        raise ConfigError(f"there is no run in {listed}: name at least one.")
     _check_games(runs)
     teams = _teams(populations, opened)
     pairings: list[Pairing] = []
