@@ -1,5 +1,6 @@
 # Needs make and Python 3.11 or newer; everything else goes into .venv.
-#   make test     install, check, run the tests
+#   make test     install, check, run all tests
+#   make quick    install, run the quick tests, in about a minute
 #   make check    format, lint, types, import rules, spelling
 #   make format   put the code into shape
 #   make demo     three agents learn to hunt treasure, in about a minute
@@ -13,11 +14,14 @@ DEMO_RUN := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test check format demo install clean
+.PHONY: test quick check format demo install clean
 .DEFAULT_GOAL := test
 
 test: check
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
+
+quick: install
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) -m "not slow"
 
 check: install
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""What holds for every test: no child process outlives it."""
+"""For all tests: no child process may outlive a test, and slow tests are marked."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.tiers import is_slow
+
 PROC = Path("/proc")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
 
 
 class Child(NamedTuple):
     pid: int
-    started: int  # clock ticks since boot: a number that is used again is another child
+    started: int  # clock ticks since boot, which tell processes with the same pid apart
 
 
 @pytest.fixture(autouse=True)
@@ -34,17 +42,14 @@ def _no_child_process_left_behind() -> Iterator[None]:
 
 
 def find_children(parent: int) -> set[Child]:
-    """Return the direct children of a process, ended but uncollected ones too.
-
-    Where there is no /proc there is nothing to read, and the answer is empty.
-    """
+    """Return the direct children of a process, including zombies."""
     children = set()
     for name in filter(str.isdigit, os.listdir(PROC)):
         try:
             text = (PROC / name / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
-        # The command stands in parentheses and may itself contain blanks and ')'.
+            continue  # it has just ended
+        # The command is in parentheses and can itself contain blanks and ')'.
         fields = text.rpartition(")")[2].split()
         if int(fields[1]) == parent:
             children.add(Child(pid=int(name), started=int(fields[19])))
@@ -52,13 +57,13 @@ def find_children(parent: int) -> set[Child]:
 
 
 def describe(child: Child) -> str:
-    """Return the process id and command line; an ended process has only the id."""
+    """Return the process id and command line; a zombie has no command line."""
     try:
         raw = (PROC / str(child.pid) / "cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         raw = b""
     command = raw.replace(b"\0", b" ").decode(errors="replace").strip()
-    return f"{child.pid} {command or '(ended, never waited for)'}"
+    return f"{child.pid} {command or '(zombie)'}"
 
 
 def end(child: Child) -> None:

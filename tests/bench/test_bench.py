@@ -12,12 +12,16 @@ import torch
 
 from rookery.algorithms.base import Agent
 from rookery.algorithms.iqn import IqnLearner
-from rookery.bench import collect, speedup, update
-from rookery.bench.measure import alternate, bench_names
+from rookery.bench import collect, game, plain_treasurehunt, speedup, update
+from rookery.bench.measure import Report, alternate, bench_names
 from rookery.bench.plain_iqn import NoisyLinear, PlainAgent, PlainBatch, PlainLoop
 from rookery.config.agent import AgentSettings
 from rookery.learner.learner import reader_of
+from rookery.protocol.timing import CALLS, time_protocol
 from rookery.replay.buffer import ReplayReader
+from rookery.shm.block import Block
+from rookery.shm.counters import Counters
+from rookery.shm.heartbeat import Heartbeat
 from rookery.specs import Array
 
 CASE = update.Case(agents=2, width=10, quantiles=3, updates=2)
@@ -145,7 +149,37 @@ def test_a_plain_loop_stores_episodes_with_their_closing_rows() -> None:
     assert agent.replay._ages[99:103].tolist() == [99, 100, 0, 1]
 
 
+def test_the_treasurehunt_written_by_hand_has_walls_and_treasures() -> None:
+    world = plain_treasurehunt.PlainTreasurehunt(agents=1, worlds=1, seed=0)
+    side, up = plain_treasurehunt.SIDE, np.zeros((1, 1), int)
+    rewards = [float(world.act(up)[0, 0]) for _ in range(side)]
+
+    observations = world.observe()
+
+    assert observations.shape == (1, 1, 5, 25)
+    assert rewards[-1] == -1  # at the wall, since nothing is spawned without observing
+    assert observations[0, 0, 0, 5:10].all()  # a row of wall above the agent
+    assert set(rewards) == {0, -1}
+
+
 # What is counted.
+
+
+def test_protocol_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, names in CALLS:
+        for name in names:  # put back after the test
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+    heartbeat, block = Heartbeat(), Block.create(Counters.layout(["commit"]))
+    counters = Counters(block)
+    counters.store("commit", 1)
+    assert heartbeat.nanoseconds["protocol"] == 0
+
+    time_protocol(heartbeat)
+    for value in range(1000):
+        counters.store("commit", value)
+
+    assert heartbeat.nanoseconds["protocol"] > 0
+    block.close()
 
 
 def test_useful_operations_are_those_of_a_network_counted_by_hand() -> None:
@@ -182,6 +216,21 @@ def test_contenders_alternate_and_the_median_counts() -> None:
 
 
 # Whole benchmarks.
+
+
+def test_games_are_compared_with_one_written_by_hand_and_with_bare_ones() -> None:
+    report = Report()
+
+    game._measure_engine(report, worlds=2, turns=5)
+    game._measure_foreign(report, game.FOREIGN[0], worlds=1, turns=5)
+
+    assert set(report.ratios) == {
+        "treasurehunt, 2 worlds: engine / by hand",
+        f"{game.FOREIGN[0]}: rookery / bare",
+    }
+    assert all(ratio > 0 for ratio in report.ratios.values())
+    shares = [report.metrics[f"treasurehunt, 2 worlds: {x}"]["value"] for x in game.PARTS]
+    assert sum(shares) == pytest.approx(100.0)
 
 
 def test_benchmarks_are_the_modules_with_run_and_listing_them_imports_no_torch() -> None:

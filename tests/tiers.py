@@ -1,0 +1,101 @@
+"""The slow tests: `make quick` skips them, `make test` runs everything.
+
+A test belongs here if it takes more than a second or two: because it starts processes,
+trains until something is learned, or tries very many cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+SLOW: dict[str, tuple[str, ...]] = {
+    "experiments": (),
+    "learning": (),
+    "references": (),
+    "scenarios": (),
+    "stress": (),
+    "actor/test_hidden.py": (),
+    "actor/test_same_input.py": (),
+    "algorithms/common/test_batches.py": (),
+    "algorithms/custom/test_custom.py": ("test_agents_of_all_kinds_learn_to_defect",),
+    "algorithms/test_agents.py": (
+        "test_the_smallest_replay_that_is_not_refused_is_learned_from",
+    ),
+    "algorithms/test_iqn.py": ("test_updates_are_those_of_a_plain_implementation",),
+    "algorithms/test_ppo.py": ("test_rounds_are_those_of_a_plain_implementation",),
+    "algorithms/test_standard_state.py": (),
+    "algorithms/test_working_bytes.py": (),
+    "bench/test_bench.py": (
+        "test_collecting_is_compared_with_a_plain_loop_and_split_into_parts",
+        "test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work",
+        "test_updating_is_compared_with_a_plain_loop_and_with_matrix_products",
+    ),
+    "cli/test_cli.py": ("test_characters_that_an_encoding_lacks_are_escaped",),
+    "cli/test_train.py": (
+        "test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it",
+        "test_no_seed_outlives_the_process_that_started_it",
+        "test_seeds_are_trained_side_by_side_into_one_folder",
+        "test_seeds_that_are_stopped_save_what_they_have",
+        "test_train_prints_one_json_object",
+    ),
+    "games/adapters/test_gymnasium.py": ("test_a_gymnasium_game_conforms",),
+    "games/adapters/test_ids.py": (),
+    "games/adapters/test_pettingzoo.py": ("TestEveryGame",),
+    "games/conformance/test_checks.py": (
+        "test_grid_game_passes_every_check_at_full_length",
+        "test_nothing_of_the_old_episode_remains_in_a_shipped_game",
+        "test_shipped_game_passes_every_check",
+        "test_world_of_sixteen_equals_the_same_world_alone",
+    ),
+    "games/gridworld/test_first_game.py": (),
+    "learner/test_long_transitions.py": (),
+    "learner/test_stacking.py": (
+        "test_an_agent_learns_the_same_alone_and_in_company",
+        "test_learning_again_gives_the_same_bits_and_another_seed_does_not",
+    ),
+    "runs/test_health.py": (
+        "test_the_health_of_every_process_is_seen_live_with_its_agents",
+    ),
+    "runs/test_resume.py": (
+        "test_a_run_stopped_and_resumed_twice_ends_with_the_same_digest",
+        "test_main_killed_while_it_writes_a_line_writes_every_line_once",
+        "test_without_replays_whoever_has_none_goes_on_with_the_same_bits",
+    ),
+    "storage/test_damage.py": (
+        "test_a_file_truncated_at_any_length_is_refused_in_one_line",
+        "test_a_file_with_any_byte_damaged_is_refused_in_one_line",
+        "test_the_command_line_goes_on_from_the_one_before_and_warns",
+        "test_the_command_line_says_one_line_and_ends_with_code_2",
+    ),
+    "studies/test_independence.py": (
+        "test_a_common_origin_is_named_and_is_no_sharing",
+        "test_a_gradient_clipped_by_everybodys_norm_is_found",
+        "test_altering_one_agent_changes_not_one_bit_of_the_others",
+        "test_networks_of_ones_own_are_independent_in_one_module",
+        "test_numbers_drawn_by_place_and_not_by_agent_are_found",
+        "test_what_own_code_shares_is_found_and_named",
+    ),
+    "studies/test_schelling.py": (
+        "test_cleanup_is_a_dilemma_of_greed",
+        "test_harvest_is_a_dilemma_of_greed_and_fear",
+        "test_staghunt_is_a_dilemma_of_fear_alone",
+    ),
+    "supervisor/test_children.py": ("test_children_load_nothing_that_only_main_needs",),
+    "training/test_executors.py": (
+        "test_a_run_killed_at_every_kind_of_moment_gives_the_bits_of_one_left_alone",
+    ),
+}
+"""Folders and files below tests/, whole or with the names of single tests in them."""
+
+
+def is_slow(node: str) -> bool:
+    """Whether a test is slow, by its node id: a path below the root, and its name."""
+    return any(node.startswith(prefix) for prefix in _prefixes())
+
+
+def _prefixes() -> Iterator[str]:
+    for path, names in SLOW.items():
+        if not names:
+            yield f"tests/{path}" + ("::" if path.endswith(".py") else "/")
+        for name in names:
+            yield f"tests/{path}::{name}"
