@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from rookery.actor.metrics import RoundMetrics
-from rookery.actor.policies import PolicyRunner, exploration_of
+from rookery.actor.policies import PolicyRunner, Weights, exploration_of
 from rookery.actor.recovery import InterruptedGame, can_restore
 from rookery.actor.state import ActorState, snapshot_of
-from rookery.actor.weights import Weights
 from rookery.algorithms.base import Agent
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode

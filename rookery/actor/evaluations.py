@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from rookery.actor.parts import RunParts
-from rookery.actor.policies import exploration_of
-from rookery.actor.weights import PublishedWeights, Weights
+from rookery.actor.policies import PublishedWeights, Weights, exploration_of
 from rookery.errors import ProbeError
 from rookery.evaluation.play import Match, Seat, play_match
 from rookery.evaluation.probes import PROBE_SEED, ProbeGame, probe_of

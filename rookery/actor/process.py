@@ -8,8 +8,7 @@ from typing import Any
 from rookery.actor.actor import Actor
 from rookery.actor.evaluations import Evaluations
 from rookery.actor.parts import RunParts
-from rookery.actor.policies import PolicyRunner
-from rookery.actor.weights import PublishedWeights
+from rookery.actor.policies import PolicyRunner, PublishedWeights
 from rookery.algorithms.agents import build_agents, learning_ids
 from rookery.algorithms.torch_setup import use_one_thread
 from rookery.games.registry import find

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.actor.policies import PublishedWeights, Weights
 from rookery.actor.process import ActorProcess
-from rookery.actor.weights import PublishedWeights, Weights
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config

@@ -22,7 +22,7 @@ import numpy as np
 
 from rookery.actor.actor import PlayedRound
 from rookery.actor.parts import RunParts
-from rookery.actor.weights import PublishedWeights
+from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.agents import (
     build_agents,
     check_agents,

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rookery.actor.actor import Actor
-from rookery.actor.policies import PolicyRunner
+from rookery.actor.policies import PolicyRunner, Weights
 from rookery.actor.state import ActorState, snapshot_of
-from rookery.actor.weights import Weights
 from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import Agent, Algorithm, Policy, PolicyOutput
 from rookery.algorithms.common.schedules import epsilon
@@ -130,7 +129,9 @@ class Scout(Policy):
     def act(self, policy_input):
         numbers = tuple(agent.number for agent in self.agents)
         self.inputs.append(SimpleNamespace(agents=numbers, **vars(policy_input)))
-        spots = np.stack([parts["spot"].sum(axis=(1, 2)) for parts in policy_input.seen])
+        spots = np.stack(
+            [parts["spot"].sum(axis=(1, 2)) for parts in policy_input.observations]
+        )
         scores = policy_input.draws[..., 0] * 1000 + spots + self.weights.sum()
         actions = scores.astype(np.int64) % 3
         legal = np.stack(policy_input.legal)
@@ -381,7 +382,7 @@ def test_policy_inputs_are_stacked_from_rows(make, in_turn, agent):
     observer = harness.agents[agent]
     reader = reader_of(observer, harness.arena.rows(observer.id), TURNS)
     acted_on = [
-        each.seen[each.agents.index(agent)]
+        each.observations[each.agents.index(agent)]
         for each in harness.scout.inputs
         if agent in each.agents
     ]

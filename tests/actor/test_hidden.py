@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.actor.weights import PublishedWeights
+from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.recurrent_dqn import RecurrentDqnPolicy
 from rookery.algorithms.recurrent_ppo import RecurrentPpoPolicy
 from rookery.config.resolve import resolve

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rookery.actor.weights import PublishedWeights
+from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.iqn import IqnPolicy
 from rookery.algorithms.ppo import PpoPolicy
 from rookery.config.resolve import resolve
@@ -71,7 +71,7 @@ class Watched:
 
     def _watched_act(self, act):
         def watched(policy, policy_input):
-            for agent, parts in zip(policy.agents, policy_input.seen, strict=True):
+            for agent, parts in zip(policy.agents, policy_input.observations, strict=True):
                 copies = {name: part.copy() for name, part in parts.items()}
                 self.acted_on[agent.spec.id, self._turns[agent.spec.id]] = copies
                 self._turns[agent.spec.id] += 1

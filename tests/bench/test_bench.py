@@ -107,7 +107,7 @@ def test_plain_and_stacked_updates_are_the_same_up_to_rounding(
     size = SIZES.batch
     draws = np.random.default_rng(0).random((1, size + 2 * size * CASE.quantiles))
     monkeypatch.setattr(
-        learner._stream, "uniform", lambda key, *_: np.tile(draws, (len(key[0]), 1))
+        learner.stream, "uniform", lambda key, *_: np.tile(draws, (len(key[0]), 1))
     )
 
     metrics = learner.learn([reader], 1, 0)[0]
