@@ -72,7 +72,9 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_learning_again_gives_the_same_bits_and_another_seed_does_not",
     ),
     "runs/test_disk_full.py": (),
-    "runs/test_health.py": (),
+    "runs/test_health.py": (
+        "test_the_health_of_every_process_is_seen_live_with_its_agents",
+    ),
     "runs/test_resume.py": (),
     "storage/test_access.py": (),
     "storage/test_damage.py": (),
