@@ -55,7 +55,7 @@ def a_bias_summed_in_another_order() -> None:
 
 
 @plant
-def a_seal_that_is_not_looked_at() -> None:
+def a_seal_that_is_not_checked() -> None:
     """A run with an edited config.toml can be resumed."""
     seal.refuse_changes = lambda *_: None
 
@@ -125,7 +125,7 @@ def a_row_hash_left_out() -> None:
 
 
 @plant
-def a_number_from_nowhere() -> None:
+def an_unseeded_random_number() -> None:
     """Agents explore with unseeded random numbers."""
 
     def draws(self: PolicyRunner, agents: tuple[int, ...], turn: int) -> Any:
@@ -136,7 +136,7 @@ def a_number_from_nowhere() -> None:
 
 
 @plant
-def learning_from_what_is_there() -> None:
+def learning_from_all_committed_rows() -> None:
     """A learner reads all committed rows instead of those up to its boundary."""
     original = RoundSchedule.await_learning
 
@@ -162,7 +162,7 @@ def priorities_forgotten_by_a_checkpoint() -> None:
 
 
 @plant
-def a_count_of_updates_that_starts_anew() -> None:
+def an_update_count_that_restarts() -> None:
     """Schedules of learning rate and target start again in a restarted process."""
     original = groups.Group.load
 

@@ -28,17 +28,26 @@ class Child(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _no_child_process_left_behind() -> Iterator[None]:
-    before = find_children(os.getpid())
+    before = own_children()
 
     yield
 
-    left = find_children(os.getpid()) - before
+    left = own_children() - before
     commands = [describe(child) for child in sorted(left)]
     for child in left:
         end(child)
     if left:
         reason = "left child processes behind: " + "; ".join(commands)
         pytest.fail(reason, pytrace=False)
+
+
+def own_children() -> set[Child]:
+    """Return the children of this process; costs nothing if there are none."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return set()
+    return find_children(os.getpid())
 
 
 def find_children(parent: int) -> set[Child]:
