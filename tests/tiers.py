@@ -20,10 +20,10 @@ SLOW: dict[str, tuple[str, ...]] = {
     "algorithms/custom/test_custom.py": (
         "test_agents_of_all_kinds_learn_to_defect",
         "test_code_that_is_named_again_is_used",
-        "test_runs_with_users_code_have_the_same_digest_again",
+        "test_runs_with_custom_algorithms_have_the_same_digest_again",
     ),
     "algorithms/test_agents.py": (
-        "test_the_smallest_replay_that_is_not_refused_is_learned_from",
+        "test_an_agent_learns_from_the_smallest_replay_that_is_accepted",
     ),
     "algorithms/test_iqn.py": ("test_updates_are_those_of_a_plain_implementation",),
     "algorithms/test_ppo.py": ("test_rounds_are_those_of_a_plain_implementation",),
@@ -35,17 +35,17 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_updating_is_compared_with_a_plain_loop_and_with_matrix_products",
     ),
     "cli/test_cli.py": (
-        "test_a_reader_that_leaves_is_no_error",
+        "test_a_reader_that_closes_the_pipe_is_not_an_error",
         "test_a_result_that_cannot_be_written_is_one_line_and_code_1",
         "test_a_traceback_is_shown_only_with_debug",
         "test_characters_that_an_encoding_lacks_are_escaped",
-        "test_check_of_a_game_with_a_mistake_fails_and_names_it",
+        "test_check_fails_and_names_the_broken_promise",
     ),
     "cli/test_train.py": (
-        "test_interrupting_a_run_leaves_its_last_round_and_says_how_to_look_at_it",
+        "test_an_interrupted_run_saves_its_last_round_and_prints_the_next_command",
         "test_no_seed_outlives_the_process_that_started_it",
         "test_seeds_are_trained_side_by_side_into_one_folder",
-        "test_seeds_that_are_stopped_save_what_they_have",
+        "test_seeds_that_are_stopped_save_their_state",
         "test_train_prints_one_json_object",
     ),
     "config/test_toml.py": ("test_what_is_written_resolves_to_the_same_configuration",),
@@ -68,7 +68,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "games/gridworld/test_first_game.py": (),
     "learner/test_long_transitions.py": (),
     "learner/test_stacking.py": (
-        "test_an_agent_learns_the_same_alone_and_in_company",
+        "test_an_agent_learns_the_same_stacked_as_on_its_own",
         "test_learning_again_gives_the_same_bits_and_another_seed_does_not",
     ),
     "runs/test_disk_full.py": (),
@@ -79,21 +79,21 @@ SLOW: dict[str, tuple[str, ...]] = {
     "storage/test_access.py": (),
     "storage/test_damage.py": (),
     "studies/test_independence.py": (
-        "test_a_common_origin_is_named_and_is_no_sharing",
-        "test_a_gradient_clipped_by_everybodys_norm_is_found",
+        "test_a_common_origin_is_named_and_does_not_count_as_shared",
+        "test_a_gradient_clipped_by_the_norm_of_all_agents_is_found",
         "test_altering_one_agent_changes_not_one_bit_of_the_others",
-        "test_networks_of_ones_own_are_independent_in_one_module",
-        "test_numbers_drawn_by_place_and_not_by_agent_are_found",
-        "test_what_own_code_shares_is_found_and_named",
+        "test_custom_networks_in_one_module_are_independent",
+        "test_random_numbers_keyed_by_index_and_not_by_agent_are_found",
+        "test_state_that_custom_code_shares_is_found_and_named",
     ),
     "studies/test_schelling.py": (
         "test_cleanup_is_a_dilemma_of_greed",
         "test_harvest_is_a_dilemma_of_greed_and_fear",
-        "test_staghunt_is_a_dilemma_of_fear_alone",
+        "test_staghunt_is_a_dilemma_of_fear_only",
     ),
-    "supervisor/test_children.py": ("test_children_load_nothing_that_only_main_needs",),
+    "supervisor/test_child.py": ("test_children_import_nothing_that_only_main_needs",),
     "training/test_executors.py": (
-        "test_a_run_killed_at_every_kind_of_moment_gives_the_bits_of_one_left_alone",
+        "test_a_run_that_is_killed_again_and_again_gives_the_same_bits",
     ),
 }
 """Folders and files below tests/, whole or with the names of single tests in them."""

@@ -73,7 +73,7 @@ class Entry:
         """
         if len(players) != len(game.agents):
             raise ConfigError(
-                f"{len(players)} players for the {len(game.agents)} agents of "
+                f"got {len(players)} players for the {len(game.agents)} agents of "
                 f"'{self.name}': name one player for all agents, or one per agent."
             )
         seated = {}

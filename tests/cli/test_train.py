@@ -86,7 +86,9 @@ def test_a_run_too_short_to_learn_is_warned_about() -> None:
 
 @pytest.mark.shows("B11")
 def test_a_replay_smaller_than_the_experience_before_learning_is_warned_about() -> None:
-    assert "the first experience is lost unused" in warnings(**{"replay.capacity": 500})
+    assert "the first experience is overwritten unused" in warnings(
+        **{"replay.capacity": 500}
+    )
 
 
 def test_defaults_are_not_warned_about() -> None:

@@ -177,7 +177,7 @@ def test_an_error_in_a_later_round_is_recorded_and_training_continues(train):
 
     assert rookery.Run("run").probes()["round"].tolist() == [0]
     assert "raised KeyError: 'nothing there' (line 4) (after round 4)" in messages[-1]
-    assert "Training goes on" in messages[-1]
+    assert "Training continues" in messages[-1]
     failure = json.loads(Path("run/failures/probe.attempt-4.json").read_text())
     assert "in ask" in failure["traceback"]
 

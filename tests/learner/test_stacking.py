@@ -263,7 +263,7 @@ CHANGES = {
 
 
 @pytest.mark.shows("A1", "A2")
-@pytest.mark.parametrize(("changes", "luck"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("changes", "data_seed"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize(
     "case", ["iqn, 13 wide", "iqn, prioritised", "ppo, 50 wide, masked"]
 )

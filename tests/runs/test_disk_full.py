@@ -264,7 +264,7 @@ def test_a_failed_write_is_reported_with_a_remedy(code: int, remedy: str) -> Non
     Attempts(messages.append)("lines", fail)
 
     assert messages[0].startswith(
-        f"cannot write lines ({os.strerror(code)}): training goes on"
+        f"cannot write lines ({os.strerror(code)}): training continues"
     )
     assert messages[0].endswith(f"{remedy}.")
 

@@ -197,7 +197,8 @@ def test_a_network_of_another_shape_cannot_be_started_from(tmp_path: Path) -> No
     wider = {**QUICK, "network.width": 17}
 
     with pytest.raises(
-        rookery.ConfigError, match="has another shape; use the same settings"
+        rookery.ConfigError,
+        match="of another shape; use the settings they were trained with",
     ):
         rookery.train(
             "treasurehunt",

@@ -210,7 +210,7 @@ def test_a_damaged_last_checkpoint_is_written_again_before_memory_on_disk_is_del
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as killed:  # after saving, with the memory still on disk
-        killed.setattr(Session, "_forget_memory", lambda session: None)
+        killed.setattr(Session, "_delete_memory", lambda session: None)
         train(tmp_path / "run", storage="disk")
     last = newest(tmp_path / "run")
     (last / "actor.safetensors").write_bytes(b"nothing")
