@@ -98,8 +98,8 @@ class Parameters:
             if name not in named or named[name].shape != view.shape:
                 shape = named[name].shape if name in named else "missing"
                 raise ConfigError(
-                    f"weights '{name}' are {shape}, expected {view.shape}: they come from "
-                    "a network of another shape; use the settings they were trained with."
+                    f"weights '{name}' are {shape}, expected {view.shape}: the network "
+                    "they were trained with has another shape; use the same settings."
                 )
             view[...] = named[name]
         return flat
