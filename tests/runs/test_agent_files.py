@@ -82,9 +82,7 @@ def test_an_agent_of_another_shape_is_refused(run: rookery.Run, tmp_path: Path) 
         rookery.train(
             "gathering", run=tmp_path / "a", rounds=1, agents={"0": {"from": str(file)}}
         )
-    with pytest.raises(
-        ConfigError, match="of another shape; use the settings they were trained with"
-    ):
+    with pytest.raises(ConfigError, match="has another shape; use the same settings"):
         rookery.train(
             "treasurehunt",
             run=tmp_path / "b",

@@ -198,7 +198,7 @@ def test_a_network_of_another_shape_cannot_be_started_from(tmp_path: Path) -> No
 
     with pytest.raises(
         rookery.ConfigError,
-        match="of another shape; use the settings they were trained with",
+        match="has another shape; use the same settings",
     ):
         rookery.train(
             "treasurehunt",
