@@ -302,11 +302,11 @@ class Crossplay:
     @property
     def note(self) -> str:
         """An explanation of the numbers in the table."""
-        notes = ["rows are guests, columns their hosts"]
+        notes = ["rows are focal agents, columns the agents they play with"]
         if "seeds" in self.unit:
             notes.append("interquartile mean over seeds [95 % interval]")
         if "episodes" in self.unit:
-            where = "where one meets one, " if "seeds" in self.unit else ""
+            where = "with one seed on each side, " if "seeds" in self.unit else ""
             over = "95 % interval over episodes: one seed says nothing about others"
             notes.append(f"{where}mean [{over}]")
         if self.cut:
@@ -316,7 +316,7 @@ class Crossplay:
     def rows(self) -> list[list[str]]:
         """Return the matrix as text, with a header row."""
         own = [self.among_own(i) for i in range(len(self.populations))]
-        rows = [["guest", *self.populations, *(["own company"] if any(own) else [])]]
+        rows = [["focal", *self.populations, *(["trained with"] if any(own) else [])]]
         for i, name in enumerate(self.populations):
             cells = [
                 _shown(self.means[i, j], self.low[i, j], self.high[i, j])
@@ -380,9 +380,9 @@ class Crossplay:
         names = _short(self.populations)
         axes.set_xticks(range(size), names, rotation=30, ha="right")
         axes.set_yticks(range(size), names)
-        axes.set_xlabel("hosts")
-        axes.set_ylabel("guest")
-        axes.set_title(f"{self.game}: the guest's return")
+        axes.set_xlabel("background")
+        axes.set_ylabel("focal")
+        axes.set_title(f"{self.game}: return of the focal agent")
         middle = (self.means.min() + self.means.max()) / 2
         for i in range(size):
             for j in range(size):

@@ -118,7 +118,7 @@ def test_within_a_population_a_seed_is_compared_with_other_seeds_only():
     assert result.means[0, 0] == 2.0
     assert (result.low[0, 0], result.high[0, 0]) == (1.0, 3.0)
     assert result.among_own(0) == (10.0, (10.0, 10.0))
-    assert "own company" in str(result)
+    assert "trained with" in str(result)
 
 
 def test_the_table_has_the_sum_and_the_inequality_of_returns():
@@ -145,7 +145,7 @@ def test_with_some_single_seeds_the_table_says_where_intervals_are_over_episodes
     result = rookery.crossplay([folder / "a", folder / "mixed"], episodes=4)
 
     assert result.unit == "seeds or episodes"
-    assert "; where one meets one, mean [95 % interval over episodes" in str(result)
+    assert "; with one seed on each side, mean [95 % interval over episodes" in str(result)
 
 
 def test_another_folder_beside_the_seeds_is_not_one_of_them(folder, tmp_path):
