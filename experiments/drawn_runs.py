@@ -32,7 +32,7 @@ from rookery.algorithms.base import Agent
 from rookery.cli.app import main as rookery
 from rookery.cli.evaluate import seats_of
 from rookery.evaluation.play import play_match
-from rookery.protocol.arena import _file
+from rookery.protocol.arena import _file_name
 from rookery.replay.rows import row_dtype
 from rookery.runs.run import Run
 from rookery.storage.checkpoints import checkpoints_in, load_checkpoint
@@ -375,7 +375,7 @@ class Flip:
         run = Run(folder, case.game, [x for x in case.code if ":" in x])
         agent, config = run.agents[0], run.config
         size = row_dtype(agent.spec, config.worlds, agent.hidden).itemsize
-        self._path = folder / "memory" / _file(f"rows {agent.id}")
+        self._path = folder / "memory" / _file_name(f"rows {agent.id}")
         # Up to two rounds more than logged can be complete and learned from.
         has_rounds_left = len(_lines(folder / "metrics.jsonl")) <= config.rounds - 3
         rows = capacity_of(agent, config.turns_per_round, config.worlds)

@@ -110,6 +110,6 @@ def test_a_folder_without_write_permission_is_an_error_of_one_line(
 
     assert (code, out) == (2, "")
     assert said == (
-        "error: cannot make the run folder theirs/run (Permission denied): choose another "
+        "error: cannot create the run folder theirs/run (Permission denied): choose another "
         "with --run.\n"
     )

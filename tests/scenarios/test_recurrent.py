@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.training.training import Round
-from tests.runs.test_resume import go_on, train
+from tests.runs.test_resume import resume, train
 from tests.scenarios.conftest import (
     FAULTY_GAME,
     events,
@@ -58,6 +58,6 @@ def test_a_run_resumed_in_other_processes_ends_with_the_same_bits(
     settings = {**SETTINGS, "replay.kind": "prioritised"}
     run = train(tmp_path / "run", "treasurehunt", {**settings, "workers": 0}, until=3)
 
-    go_on(run, overrides=("workers=2",))
+    resume(run, overrides=("workers=2",))
 
     assert run.digest()["run"] == reference_digest("treasurehunt", **settings)

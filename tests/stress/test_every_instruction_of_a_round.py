@@ -50,10 +50,7 @@ class SecondRound:
         self._after = self.left()
 
     def _new_actor_process(self) -> ActorProcess:
-        parts = self._parts
-        actor_process = ActorProcess(
-            parts.entry, parts.process_spec, parts.agents, parts.arena, parts.schedule
-        )
+        actor_process = ActorProcess(self._parts)
         actor_process.actor.begin()
         return actor_process
 
