@@ -110,6 +110,6 @@ def test_a_folder_without_write_permission_is_an_error_of_one_line(
 
     assert (code, out) == (2, "")
     assert said == (
-        "error: cannot create the run folder theirs/run (Permission denied): choose another "
-        "with --run.\n"
+        "error: cannot create the run folder theirs/run (Permission denied): choose "
+        "another with --run.\n"
     )
