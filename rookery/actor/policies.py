@@ -19,7 +19,8 @@ import numpy as np
 from rookery.algorithms.base import WEIGHTS, Agent, Policy, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.protocol.arena import Arena
-from rookery.replay.rows import Rows, hidden_at, stack
+from rookery.replay.frames import stack
+from rookery.replay.rows import Rows, hidden_at
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 

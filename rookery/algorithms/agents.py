@@ -1,12 +1,7 @@
-"""The agents of a run, built from its settings, and how they are grouped.
-
-Learning and frozen agents with the same stack key form a group, which is computed as one.
-Scripted agents are in no group.
-"""
+"""The agents of a run, built from its settings, and checked."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,23 +13,6 @@ from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.specs import AgentSpec
 from rookery.storage.arrays import shapes_of
-
-FREE = {
-    "learning_rate": True,
-    "discount": True,
-    "discount_per": True,
-    "updates_per_round": True,
-    "epsilon": {"start", "end", "steps"},
-    "reward": True,
-    "rate": True,
-    "target": True,
-    "gradient": {"clip"},
-    "player": True,
-    "learning": True,
-    "start_from": True,
-    "replay": {"capacity", "warmup", "exponent", "correction"},
-}
-"""Settings in which agents of one group can differ: they change numbers, not shapes."""
 
 
 def build_agents(config: Config, specs: Sequence[AgentSpec]) -> list[Agent]:
@@ -58,24 +36,6 @@ def _agent(config: Config, number: int, spec: AgentSpec) -> Agent:
 def learning_ids(agents: Sequence[Agent]) -> list[str]:
     """Return the ids of the agents that learn."""
     return [agent.id for agent in agents if agent.learns]
-
-
-def stack_key(agent: Agent) -> tuple[object, ...]:
-    """Return what agents must have in common to be computed as one."""
-    spec = agent.spec
-    shape = agent.settings.model_dump_json(exclude=FREE)  # type: ignore[arg-type]
-    return (tuple(spec.parts.items()), spec.num_actions, spec.masked, shape)
-
-
-def groups_of(agents: Sequence[Agent]) -> list[list[Agent]]:
-    """Return the agents that are computed as one, in the order of their numbers."""
-    groups: defaultdict[object, list[Agent]] = defaultdict(list)
-    for agent in agents:
-        if agent.algorithm is None:
-            continue
-        separate = () if agent.algorithm.stackable else (agent.id,)
-        groups[(*stack_key(agent), *separate)].append(agent)
-    return list(groups.values())
 
 
 def check_agents(agents: Sequence[Agent], worlds: int = 1) -> None:

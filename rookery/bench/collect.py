@@ -21,7 +21,7 @@ from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
 from rookery.games.registry import Entry
-from rookery.replay.rows import stack
+from rookery.replay.frames import stack
 from rookery.runs.configure import configure
 from rookery.training.executors import InProcess
 from rookery.training.training import Training

@@ -12,7 +12,8 @@ from rookery.config.base import Settings
 from rookery.errors import PlayerError
 from rookery.games.players import Observation, Player
 from rookery.replay.buffer import ReplayWriter
-from rookery.replay.rows import Rows, stack
+from rookery.replay.frames import stack
+from rookery.replay.rows import Rows
 from rookery.rng import Purpose, Stream
 from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Array

@@ -6,11 +6,9 @@ are named by path, with the SHA-256 they had when the run started.
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,7 @@ from rookery.config.base import Settings
 from rookery.config.messages import toml_value
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.errors import ConfigError
-from rookery.plugins import foreign_name, is_file
+from rookery.protocol.user_files import check_sums
 from rookery.specs import AgentSpec, Part
 
 AS_TOML = "\udc00"
@@ -88,46 +85,6 @@ class ProcessSpec:
 def game_name(data: Mapping[str, Any]) -> str:
     """Return the name of the game in a process spec's plain data."""
     return str(data["config"]["game"]["name"])
-
-
-def file_sums(config: Config) -> dict[str, str]:
-    """Return the SHA-256 of every user's file that a run names, by absolute path."""
-    probe = [config.probe.code] if config.probe.code else []
-    paths = sorted(map(Path, _files([*code_of(config), *probe])))
-    return {str(path.resolve()): _sum(path) for path in paths}
-
-
-def sums_as_named(config: Config) -> dict[str, str]:
-    """Return the SHA-256 of every file that a run is computed with, by path as named."""
-    return {name: _sum(Path(name)) for name in sorted(_files(code_of(config)))}
-
-
-def code_of(config: Config) -> list[str]:
-    """Return the names of the game and the algorithms, which decide what is computed."""
-    algorithms = [agent.algorithm for agent in config.agents.values()]
-    return [foreign_name(config.game.name)[1], config.algorithm, *algorithms]
-
-
-def _files(names: Sequence[str]) -> set[str]:
-    sources = {name.rpartition(":")[0] or name for name in names}
-    return {source for source in sources if is_file(source) and Path(source).is_file()}
-
-
-def check_sums(sums: Mapping[str, str]) -> None:
-    """Check that files are what they were when the run started.
-
-    Raises:
-        ConfigError: naming the file that is not.
-    """
-    for path, expected in sums.items():
-        if not Path(path).is_file() or _sum(Path(path)) != expected:
-            raise ConfigError(
-                f"{path} has changed since the run started: restore it, or start a new run."
-            )
-
-
-def _sum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def config_to_json(config: Config) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from rookery.errors import RookeryError
+from rookery.replay.frames import stack
 from rookery.replay.nstep import Segment, n_step_transitions
-from rookery.replay.rows import PART, Rows, stack
+from rookery.replay.rows import PART, Rows
 from rookery.specs import Array
 
 

@@ -1,11 +1,8 @@
-"""Rows: one turn of one agent in one world, as stored; and how they are stacked.
+"""Rows: one turn of one agent in one world, as stored.
 
 A *slot* holds an agent's rows of one turn, for all worlds, in one contiguous record with a
 sequence number and a checksum. Turn t is stored in slot t mod slots. The layout is defined
 only here, for the actor that writes rows and the learner that reads them.
-
-There is a single stacking function. The actor applies it to the rows it has just written,
-so an agent is trained on exactly the observations it acted on, bit for bit.
 """
 
 from __future__ import annotations
@@ -128,24 +125,3 @@ def hidden_at(rows: Rows, turn: int) -> Array:
     """Return the hidden state that a recurrent agent acts with, (worlds, units)."""
     hidden: Array = rows.columns["hidden"][turn % rows.slots]
     return hidden
-
-
-def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Array:
-    """Return the last `frames` rows of a part up to some turns, oldest first.
-
-    Args:
-        rows: an agent's rows.
-        name: the part of the observation.
-        turns: (n,) turns.
-        worlds: (n,) worlds.
-        frames: how many rows; those before the first row of the episode are zeros.
-
-    Returns:
-        (n, frames, *shape), in the part's own type.
-    """
-    back = np.arange(frames - 1, -1, -1)
-    age = rows.columns["age"][turns % rows.slots, worlds]
-    slots = (turns[:, None] - back) % rows.slots
-    stacked = rows.parts[name][slots, worlds[:, None]]
-    stacked[back > age[:, None]] = 0
-    return stacked

@@ -24,7 +24,7 @@ from pydantic_core import to_jsonable_python
 from rookery.config.messages import shown, toml_key
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
-from rookery.protocol.process_spec import sums_as_named
+from rookery.protocol.user_files import sums_as_named
 from rookery.runs.folder import CONFIG
 from rookery.storage.access import cannot_write, is_file
 from rookery.storage.arrays import Damaged, opened, parse_json

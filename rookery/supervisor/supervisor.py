@@ -205,9 +205,10 @@ class Supervisor:
         """Return the process ids of all living processes, by role."""
         return {role: child.pid for role, child in self._children.items()}
 
-    def has_ended(self, role: str) -> bool:
-        """Whether a process has finished its work; one that died has not."""
-        return role not in self._children and role not in self._due
+    @property
+    def have_ended(self) -> bool:
+        """Whether all processes have finished their work; one that died has not."""
+        return not self._children and not self._due
 
     def close(self) -> None:
         """Kill all processes that are left; log those that died since the last check."""

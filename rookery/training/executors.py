@@ -7,7 +7,7 @@ the other at any boundary, and the bits are the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from rookery.actor.parts import RunParts
 from rookery.actor.process import ActorProcess, play
-from rookery.algorithms.base import Agent
 from rookery.errors import RookeryError
 from rookery.learner.learner import LearnerWorker
 from rookery.learner.process import learn
@@ -24,6 +23,7 @@ from rookery.shm.counters import version_of
 from rookery.shm.heartbeat import Heartbeat
 from rookery.supervisor.launcher import Child, start
 from rookery.supervisor.supervisor import CannotStart, Limits, Supervisor
+from rookery.training.assignment import assign_agents
 from rookery.training.autoscale import Autoscaler, processes_text
 
 POLL_SECONDS = 0.05
@@ -163,8 +163,8 @@ class ProcessPool:
         self._has_begun = True
 
     def finish(self) -> None:
-        """Wait until the actor has run the last evaluations and ended."""
-        while not self.supervisor.has_ended(ACTOR):
+        """Wait until the actor has run the last evaluations, and all processes ended."""
+        while not self.supervisor.have_ended:
             self._parts.stop.check()
             self.supervisor.watch()
             time.sleep(POLL_SECONDS)
@@ -172,28 +172,6 @@ class ProcessPool:
     def close(self) -> None:
         """End all processes."""
         self.supervisor.close()
-
-
-def assign_agents(agents: Sequence[Agent], workers: int) -> list[list[int]]:
-    """Return the agents that each worker hosts, with about equal work for all workers.
-
-    The result of training does not depend on it.
-    """
-    learning = [agent for agent in agents if agent.learns]
-    loads = [0.0] * min(workers, len(learning))
-    hosted: list[list[int]] = [[] for _ in loads]
-    for agent in sorted(learning, key=cost_of, reverse=True):
-        least = loads.index(min(loads))
-        loads[least] += cost_of(agent)
-        hosted[least].append(agent.number)
-    return [sorted(numbers) for numbers in hosted]
-
-
-def cost_of(agent: Agent) -> float:
-    """Return roughly how much work an agent's updates of one round are."""
-    learner, settings = agent.learner, agent.settings
-    (size,), _ = learner.shapes(agent, 1, 1)["weights"]
-    return float(size * settings.batch_size * max(1, learner.updates(settings)))
 
 
 @dataclass

@@ -26,11 +26,11 @@ from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.agents import (
     build_agents,
     check_agents,
-    groups_of,
     learning_ids,
     weight_shapes,
 )
 from rookery.algorithms.base import Agent, Learner, Metrics
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.torch_setup import standard_state, use_one_thread
 from rookery.config.run import Config
 from rookery.errors import ConfigError, RookeryError
@@ -38,8 +38,9 @@ from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry
 from rookery.learner.exactness import split_groups
 from rookery.protocol.arena import MATCHES, Arena, first_row
-from rookery.protocol.process_spec import ProcessSpec, file_sums
+from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule, rounds_ahead
+from rookery.protocol.user_files import file_sums
 from rookery.shm.block import available
 from rookery.specs import Array
 from rookery.stop import StopFlag

@@ -11,9 +11,9 @@ import pytest
 from rookery.actor.actor import Actor
 from rookery.actor.policies import PolicyRunner, Weights
 from rookery.actor.state import ActorState, snapshot_of
-from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import Agent, Algorithm, Policy, PolicyOutput
 from rookery.algorithms.common.schedules import epsilon
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.iqn import IqnLearner
 from rookery.config.agent import AgentSettings, EpsilonConfig
 from rookery.config.base import Settings

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rookery.algorithms.agents import build_agents, check_agents, groups_of, stack_key
+from rookery.algorithms.agents import build_agents, check_agents
+from rookery.algorithms.grouping import groups_of, stack_key
 from rookery.algorithms.iqn import IQN
 from rookery.algorithms.ppo import PPO
 from rookery.config.base import Settings

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rookery.actor.policies import PolicyRunner
-from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.dqn import DQN
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.iqn import IQN, IqnPolicy
 from rookery.algorithms.ppo import PPO
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN

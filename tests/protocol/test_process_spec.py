@@ -19,7 +19,8 @@ from rookery.config.base import Settings
 from rookery.config.resolve import resolve
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
-from rookery.protocol.process_spec import ProcessSpec, check_sums, file_sums, game_name
+from rookery.protocol.process_spec import ProcessSpec, game_name
+from rookery.protocol.user_files import check_sums, file_sums
 from rookery.runs.configure import configure
 from tests.paths import GAME_FILES
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.replay.rows import PART, Rows, row_dtype, stack
+from rookery.replay.frames import stack
+from rookery.replay.rows import PART, Rows, row_dtype
 from rookery.shm.block import Block
 from rookery.specs import AgentSpec, Part
 from tests.replay.histories import (

@@ -21,7 +21,8 @@ from rookery.shm.counters import Counters
 from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
 from rookery.storage.checkpoints import digest
-from rookery.training.executors import InProcess, assign_agents, cost_of
+from rookery.training.assignment import assign_agents, cost_of
+from rookery.training.executors import InProcess
 from rookery.training.training import Training
 
 SETTINGS: dict[str, Any] = {

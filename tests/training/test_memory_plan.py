@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rookery.algorithms.agents import build_agents, groups_of
+from rookery.algorithms.agents import build_agents
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.cli.app import main
 from rookery.cli.train import train_one

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.actor.policies import PolicyRunner, exploration_of
-from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import Agent, Learner
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.torch_setup import standard_state
 from rookery.learner.exactness import split_groups
 from rookery.learner.learner import reader_of

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from rookery import api as library
-from rookery.algorithms.agents import groups_of
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
+from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.registry import find_algorithm
 from rookery.cli import app as cli
 from rookery.errors import AlgorithmError, ConfigError

@@ -1,0 +1,51 @@
+"""The users' files that a run names, and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rookery.config.run import Config
+from rookery.errors import ConfigError
+from rookery.plugins import foreign_name, is_file
+
+
+def file_sums(config: Config) -> dict[str, str]:
+    """Return the SHA-256 of every user's file that a run names, by absolute path."""
+    probe = [config.probe.code] if config.probe.code else []
+    paths = sorted(map(Path, _files([*code_of(config), *probe])))
+    return {str(path.resolve()): _sum(path) for path in paths}
+
+
+def sums_as_named(config: Config) -> dict[str, str]:
+    """Return the SHA-256 of every file that a run is computed with, by path as named."""
+    return {name: _sum(Path(name)) for name in sorted(_files(code_of(config)))}
+
+
+def code_of(config: Config) -> list[str]:
+    """Return the names of the game and the algorithms, which decide what is computed."""
+    algorithms = [agent.algorithm for agent in config.agents.values()]
+    return [foreign_name(config.game.name)[1], config.algorithm, *algorithms]
+
+
+def _files(names: Sequence[str]) -> set[str]:
+    sources = {name.rpartition(":")[0] or name for name in names}
+    return {source for source in sources if is_file(source) and Path(source).is_file()}
+
+
+def check_sums(sums: Mapping[str, str]) -> None:
+    """Check that files are what they were when the run started.
+
+    Raises:
+        ConfigError: naming the file that is not.
+    """
+    for path, expected in sums.items():
+        if not Path(path).is_file() or _sum(Path(path)) != expected:
+            raise ConfigError(
+                f"{path} has changed since the run started: restore it, or start a new run."
+            )
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
