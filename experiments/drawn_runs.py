@@ -29,8 +29,8 @@ from drawn_cases import Case
 from rookery.actor.evaluations import EVALUATION_SEED
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import Agent
+from rookery.api.lineups import seats_of
 from rookery.cli.app import main as rookery
-from rookery.cli.evaluate import seats_of
 from rookery.evaluation.play import play_match
 from rookery.protocol.arena import _file_name
 from rookery.replay.rows import row_dtype

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
-    from rookery.api import resume as resume
-    from rookery.api import train as train
+    from rookery.api.train import resume as resume
+    from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
     from rookery.errors import ConfigError as ConfigError
     from rookery.errors import GameError as GameError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
-    "api": ("resume", "train"),
+    "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
         "ConfigError",

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from rookery.streams import take_lost
+from rookery.stdio import take_lost
 
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from rookery.cli.evaluate import evaluate, record, replay
+from rookery.cli.evaluate import evaluate
 from rookery.cli.options import (
     AsJson,
     Game,
@@ -26,11 +26,12 @@ from rookery.cli.options import (
     RunFolder,
     Version,
 )
+from rookery.cli.replay import record, replay
 from rookery.cli.studies import crossplay, independence
 from rookery.cli.train import resume, train
 from rookery.errors import ConfigError, RookeryError, advice, nearest
 from rookery.printing import err, out, print_json, say, tell
-from rookery.streams import guarded, take_lost
+from rookery.stdio import guarded, take_lost
 
 # Some releases of typer contain a copy of click, others depend on it.
 ClickException: Any = next(

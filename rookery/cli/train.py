@@ -19,7 +19,7 @@ from rookery.cli.options import (
 )
 from rookery.errors import ConfigError
 from rookery.printing import command, err, print_json, say, tell
-from rookery.streams import take_lost
+from rookery.stdio import take_lost
 
 if TYPE_CHECKING:
     from rookery.config.run import Config

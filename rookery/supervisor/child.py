@@ -18,7 +18,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from rookery.streams import guarded
+from rookery.stdio import guarded
 
 PR_SET_PDEATHSIG = 1
 BUG, USER_ERROR = 1, 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.cli.evaluate import seats_of
+from rookery.api.lineups import seats_of
 from rookery.config.run import Config
 from tests.paths import GAME_FILES
 

@@ -22,7 +22,7 @@ from rookery.config.run import AgentConfig, Config
 from rookery.errors import RookeryError
 from rookery.runs.run import Run
 from rookery.specs import Array
-from rookery.streams import guarded
+from rookery.stdio import guarded
 from rookery.studies.independence.globals import fresh_code, global_state
 from rookery.studies.independence.replay import Rounds, StateHistory, retrain
 from rookery.studies.independence.report import CONTROL, Comparison, Independence

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rookery.streams import guarded, take_lost
+from rookery.stdio import guarded, take_lost
 
 LOOK = """
 import os, sys
-from rookery.streams import guarded
+from rookery.stdio import guarded
 with guarded():
     opened = os.open("/", os.O_RDONLY)
     sys.stdout.write("hello")

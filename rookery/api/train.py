@@ -11,7 +11,7 @@ from rookery.runs.configure import configure
 from rookery.runs.folder import new_run
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
-from rookery.streams import guarded
+from rookery.stdio import guarded
 from rookery.training.training import Round
 
 
