@@ -11,7 +11,7 @@ class StagHunt(grid.GridGame):
     class Settings(grid.GridSettings):
         agents: int = Field(2, ge=2, le=2, description="How many agents hunt.")
         stag: float = Field(5.0, description="Reward of each hunter for a stag.")
-        regrow: float = Field(0.1, ge=0, le=1, description="Chance that game is back.")
+        regrow: float = Field(0.1, ge=0, le=1, description="Probability that prey is back.")
 
     settings: Settings
     counts = ("stags", "hares")
