@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rookery.replay.rows import Rows
-from rookery.shm.block import Block, BlockLayout, check_available
+from rookery.shm.block import (
+    FILES_PER_BLOCK,
+    Block,
+    BlockLayout,
+    allow_open_files,
+    check_available,
+)
 from rookery.shm.counters import Counters, beat_of, time_of, version_of
 from rookery.shm.heartbeat import KINDS
 from rookery.shm.reports import Reports
@@ -168,6 +174,7 @@ class Arena:
         return arena
 
     def _open(self, get: Callable[[str, BlockLayout], Block]) -> None:
+        allow_open_files(FILES_PER_BLOCK * len(self._layouts))
         try:
             for name, layout in self._layouts.items():
                 self._blocks[name] = get(name, layout)
@@ -206,6 +213,7 @@ class Arena:
         """Release the memory."""
         for block in self._blocks.values():
             block.close()
+        self._blocks.clear()
 
 
 def _belongs(name: str, agents: Collection[str]) -> bool:

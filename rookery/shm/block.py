@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import resource
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ from rookery.shm.limits import cgroup_bytes_left
 from rookery.specs import Array
 
 LINE = 64
+FILES_PER_BLOCK = 2
+"""A block has its descriptor, and Python's mmap another one."""
+SPARE_FILES = 64
+"""How many files a process can open besides its blocks: logs, checkpoints, children."""
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -54,6 +59,23 @@ def check_available(size: int) -> None:
             f"cannot allocate {size / 2**20:,.0f} MiB of memory ({free / 2**20:,.0f} MiB "
             "are free): lower replay.capacity or worlds."
         )
+
+
+def allow_open_files(count: int) -> None:
+    """Raise this process's limit so that it can open so many files more.
+
+    Raises:
+        MemoryRefused: if the system does not allow that many.
+    """
+    needed = count + len(os.listdir("/proc/self/fd")) + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise MemoryRefused(
+            f"the run needs {needed:,} open files, about four per agent, but the system "
+            f"allows {hard:,}: train fewer agents, or raise the limit (`ulimit -Hn`)."
+        )
+    if soft != resource.RLIM_INFINITY and needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def available() -> int:
@@ -134,7 +156,10 @@ class Block:
     def create(cls, layout: BlockLayout) -> Block:
         """Allocate an anonymous block, filled with zeros."""
         check_available(layout.bytes)
-        descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            descriptor = os.memfd_create("rookery", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError as error:
+            raise _refused(layout, "memory", error) from error
         try:
             os.posix_fallocate(descriptor, 0, layout.bytes)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)

@@ -54,6 +54,7 @@ class InProcess:
         self._played = self.actor_process.actor.begin()
         """The last round that was played before this executor took over."""
         self.worker.begin()
+        self._is_closed = False
 
     def advance(self, number: int) -> None:
         """Play and learn a round, or the rest of it."""
@@ -66,8 +67,12 @@ class InProcess:
         self.actor_process.finish()
 
     def close(self) -> None:
-        """Close the game."""
+        """Close the game, and let go of all shared memory."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.actor_process.close()
+        del self.actor_process, self.worker  # the run's arrays are freed with them
 
 
 class ProcessPool:
