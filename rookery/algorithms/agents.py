@@ -46,6 +46,12 @@ def check_agents(agents: Sequence[Agent], worlds: int = 1) -> None:
             continue
         if line := _too_small(agent, worlds):
             problems.append(f"agent '{agent.id}' would never learn: {line}")
+        if agent.settings.network.module and not agent.learner.takes_module:
+            problems.append(
+                f"agent '{agent.id}': network.module cannot be used with "
+                f"{agent.settings.algorithm}: leave it out, or use dqn, iqn, ppo, vtrace, "
+                "recurrent_dqn or recurrent_ppo."
+            )
         refusals = agent.learner.refusals(agent.settings)
         problems += [f"agent '{agent.id}': {line}" for line in refusals]
     if problems:

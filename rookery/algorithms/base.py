@@ -189,6 +189,8 @@ class Learner(ABC):
 
     on_policy: ClassVar[bool] = False
     """Whether it learns from the newest round only."""
+    takes_module: ClassVar[bool] = False
+    """Whether a user's module can read the observations (`network.module`)."""
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.agents, self.seed = agents, seed

@@ -42,6 +42,7 @@ def groups_of(agents: Sequence[Agent]) -> list[list[Agent]]:
     for agent in agents:
         if agent.algorithm is None:
             continue
-        separate = () if agent.algorithm.stackable else (agent.id,)
+        is_stackable = agent.algorithm.stackable and agent.settings.network.module is None
+        separate = () if is_stackable else (agent.id,)
         groups[(*stack_key(agent), *separate)].append(agent)
     return list(groups.values())

@@ -30,7 +30,7 @@ from rookery.algorithms.common.exploration import entropies_of, sample
 from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.common.rollout import Minibatch, Rollout
 from rookery.algorithms.common.stacked import PassResult, RoundLog, StackedLearner
-from rookery.algorithms.nets.encoder import Encoder
+from rookery.algorithms.custom.encoder import encoder_of
 from rookery.algorithms.nets.layers import Linear, Parameters, Weights, linear, padded
 from rookery.config.agent import ActorCriticParts, AgentSettings
 from rookery.replay.buffer import ReplayReader
@@ -47,18 +47,11 @@ class PpoNetwork:
     """Encoder, action logits and a value."""
 
     def __init__(self, agent: Agent) -> None:
-        network, frames = agent.settings.network, agent.settings.frames
-        self.encoder = Encoder(
-            agent.spec, frames, network.width, network.depth, network.channels, torch.tanh_
-        )
+        width = agent.settings.network.width
+        self.encoder = encoder_of(agent, torch.tanh_)
         self.features, self.actions = self.encoder.features, agent.spec.num_actions
-        self.parameters = Parameters(
-            [
-                *self.encoder.layers,
-                Linear("choose", network.width, self.actions),
-                Linear("value", network.width, 1),
-            ]
-        )
+        heads = [Linear("choose", width, self.actions), Linear("value", width, 1)]
+        self.parameters = self.encoder.parameters(heads)
 
     @property
     def floats_per_row(self) -> int:
@@ -127,6 +120,7 @@ class PpoLearner(StackedLearner):
     """
 
     on_policy = True
+    takes_module = True
     network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
     advantages_each_pass: ClassVar[bool] = False
     """Whether advantages are computed again for every pass, with the newest weights."""

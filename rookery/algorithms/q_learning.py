@@ -27,7 +27,7 @@ from rookery.algorithms.common.retrace import (
     stack_paths,
 )
 from rookery.algorithms.common.schedules import epsilon
-from rookery.algorithms.nets.encoder import Encoder
+from rookery.algorithms.custom.encoder import encoder_of
 from rookery.algorithms.nets.layers import (
     Linear,
     Noise,
@@ -49,21 +49,14 @@ class ValueNetwork(ABC):
     def __init__(self, agent: Agent) -> None:
         settings, parts = agent.settings, self.parts(agent.settings)
         network = settings.network
-        self.encoder = Encoder(
-            agent.spec,
-            settings.frames,
-            network.width,
-            network.depth,
-            network.channels,
-            torch.relu_,
-        )
+        self.encoder = encoder_of(agent, torch.relu_)
         self.features = self.encoder.features
         self.actions, self.width = agent.spec.num_actions, network.width
         self.dueling = parts.dueling
         outputs = self.actions + (1 if self.dueling else 0)
         last = Linear("values", self.width, outputs, parts.noisy)
         between = self.layers_between(parts.noisy)
-        self.parameters = Parameters([*self.encoder.layers, *between, last])
+        self.parameters = self.encoder.parameters([*between, last])
         # The coefficients of the outputs in an action's value: its own output's, the rest.
         own, others = np.ones(1, np.float32), np.zeros(padded(outputs), np.float32)
         if self.dueling:
@@ -161,6 +154,7 @@ class QLearner(ValueBasedLearner):
     Subclasses set `network_type` and define `compute_losses`.
     """
 
+    takes_module = True
     network_type: ClassVar[type[ValueNetwork]]
 
     def __init__(

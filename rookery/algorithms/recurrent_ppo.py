@@ -17,7 +17,7 @@ from torch import Tensor
 from rookery.algorithms.base import Agent, Algorithm, PolicyInput, PolicyOutput
 from rookery.algorithms.common.rollout import Minibatch, Rollout
 from rookery.algorithms.nets.gru import Gru
-from rookery.algorithms.nets.layers import Linear, Parameters, Weights
+from rookery.algorithms.nets.layers import Linear, Weights
 from rookery.algorithms.ppo import PpoLearner, PpoNetwork, PpoPolicy
 from rookery.config.agent import AgentSettings
 from rookery.replay.sequences import Chain
@@ -35,7 +35,7 @@ class RecurrentPpoNetwork(PpoNetwork):
             Linear("choose", self.gru.width, self.actions),
             Linear("value", self.gru.width, 1),
         ]
-        self.parameters = Parameters([*self.encoder.layers, *self.gru.layers, *heads])
+        self.parameters = self.encoder.parameters([*self.gru.layers, *heads])
 
     @property
     def floats_per_row(self) -> int:

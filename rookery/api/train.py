@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.algorithms.torch_setup import standard_state
+from rookery.protocol.user_files import code_of_agent
 from rookery.runs.configure import configure
 from rookery.runs.folder import new_run
 from rookery.runs.run import Run, resumed_config
@@ -38,8 +39,8 @@ def train(
     path = new_run(Path(run) if run is not None else None, entry.name)
     session = Session(entry, config, path)
     session.run(show)
-    algorithms = [agent.settings.algorithm for agent in session.training.agents]
-    return Run(path, game, algorithms)
+    code = [name for x in session.training.agents for name in code_of_agent(x.settings)]
+    return Run(path, game, code)
 
 
 @guarded()

@@ -52,7 +52,7 @@ NamedGame = Annotated[
 ]
 NamedAlgorithms = Annotated[
     list[str] | None,
-    typer.Option("--algorithm", help="An algorithm of the run that is not built in."),
+    typer.Option("--algorithm", help="Your own algorithm or network of the run."),
 ]
 NewFolder = Annotated[
     Path | None, typer.Option("--run", help="The folder to create for the run.")

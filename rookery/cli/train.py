@@ -69,8 +69,8 @@ def _refuse_untrusted_code(
     if missing := untrusted_algorithms(algorithms.values(), named):
         key = next((k for k, name in algorithms.items() if name == missing[0]), "algorithm")
         raise ConfigError(
-            f"{config_file} names {missing[0]!r}, which is not a built-in algorithm. If "
-            f"you trust this code, name it on the command line, too: {key}={missing[0]}"
+            f"{config_file} names {missing[0]!r}, which is not built in. If you trust this "
+            f"code, name it on the command line, too: {key}={missing[0]}"
         )
 
 
@@ -78,11 +78,10 @@ def _algorithms(config: Config) -> dict[str, str]:
     """Return all algorithms of a configuration, by the setting that names them."""
     from rookery.config.messages import dotted
 
-    agents = {
-        dotted(("agents", key, "algorithm")): agent.algorithm
-        for key, agent in config.agents.items()
-    }
-    return {"algorithm": config.algorithm, **agents}
+    groups = {(): config} | {("agents", key): each for key, each in config.agents.items()}
+    code = {(*path, "algorithm"): each.algorithm for path, each in groups.items()}
+    code |= {(*path, "network", "module"): x.network.module for path, x in groups.items()}
+    return {dotted(path): name for path, name in code.items() if name}
 
 
 def resume(

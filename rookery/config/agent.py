@@ -25,6 +25,11 @@ class NetworkConfig(Settings):
         multiple_of=16,
         description="Channels of a 3×3 convolution over grids; 0 flattens them instead.",
     )
+    module: str | None = Field(
+        None,
+        description="Your own torch module (./file.py:Class), which turns an observation "
+        "into `width` features; it replaces `depth` and `channels`.",
+    )
 
 
 class EpsilonConfig(Settings):

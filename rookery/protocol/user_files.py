@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rookery.config.agent import AgentSettings
 from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.plugins import foreign_name, is_file
@@ -24,9 +25,19 @@ def sums_as_named(config: Config) -> dict[str, str]:
 
 
 def code_of(config: Config) -> list[str]:
-    """Return the names of the game and the algorithms, which decide what is computed."""
-    algorithms = [agent.algorithm for agent in config.agents.values()]
-    return [foreign_name(config.game.name)[1], config.algorithm, *algorithms]
+    """Return the names of the code that decides what is computed.
+
+    That is the game, the algorithms and the modules of networks.
+    """
+    settings = [config, *config.agents.values()]
+    agents = [name for each in settings for name in code_of_agent(each)]
+    return [foreign_name(config.game.name)[1], *agents]
+
+
+def code_of_agent(settings: AgentSettings) -> list[str]:
+    """Return the names of an agent's algorithm and, if it has one, of its module."""
+    module = settings.network.module
+    return [settings.algorithm, *([module] if module else [])]
 
 
 def _files(names: Sequence[str]) -> set[str]:

@@ -17,6 +17,7 @@ import numpy as np
 from rookery.algorithms.registry import find_algorithm
 from rookery.config.run import Config
 from rookery.errors import ArrayFileError, ConfigError
+from rookery.protocol.user_files import code_of_agent
 from rookery.replay.rows import row_dtype
 from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run
 from rookery.runs.run import Run
@@ -158,7 +159,8 @@ def _read_origin(source: str, spec: AgentSpec, config: Config) -> InitialState:
     if is_file(Path(source)):
         return _origin_from_file(Path(source), spec, config)
     # Code that the user has named for this run is trusted in the other run, too.
-    named = [config.algorithm, *(agent.algorithm for agent in config.agents.values())]
+    settings = [config, *config.agents.values()]
+    named = [name for each in settings for name in code_of_agent(each)]
     path, agent = _parse_source(source, spec.id)
     run, number = Run(path, config.game.name, named), None
     with_round = WITH_ROUND.fullmatch(agent)

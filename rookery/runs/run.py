@@ -28,6 +28,7 @@ from rookery.evaluation.recordings import Recording
 from rookery.evaluation.tables import pandas_or_advice, table_of
 from rookery.evaluation.trained import TrainedAgent
 from rookery.games.registry import Entry, entries_by_name, find
+from rookery.protocol.user_files import code_of_agent
 from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run, refuse_links, seeds_of
 from rookery.runs.log import (
     EPISODES,
@@ -104,12 +105,13 @@ class Run:
         """All agents with their settings."""
         specs = agents_of(self.entry, self.config)
         settings = [self.config.agent(spec.id) for spec in specs]
-        used = [agent.algorithm for agent in settings if agent.player is None]
+        learners = [agent for agent in settings if agent.player is None]
+        used = [name for agent in learners for name in code_of_agent(agent)]
         if missing := untrusted_algorithms(used, self._algorithms):
             options = [f"--algorithm {name}" for name in untrusted_algorithms(used, ())]
             raise ConfigError(
-                f"{self.path} was trained with {missing[0]!r}, which is not a built-in "
-                f"algorithm. If you trust this code, add: {' '.join(options)}"
+                f"{self.path} was trained with {missing[0]!r}, which is not built in. If "
+                f"you trust this code, add: {' '.join(options)}"
             )
         return build_agents(self.config, specs)
 

@@ -160,7 +160,7 @@ class Group:
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """Return the gradients of losses (agents,); each agent's depend on its own only."""
-        return list(torch.autograd.grad(loss.sum(), list(self.weights.values())))
+        return self.parameters.gradients(loss.sum(), list(self.weights.values()))
 
     @torch.no_grad()
     def apply(self, gradients: Sequence[Tensor], loss: Tensor, active: Array) -> Array:

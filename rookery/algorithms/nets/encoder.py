@@ -6,7 +6,7 @@ cells, so that stacked agents get the bits they get on their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, unfold
 
-from rookery.algorithms.nets.layers import Features, Linear, Weights, linear, padded
+from rookery.algorithms.nets.layers import (
+    Features,
+    Linear,
+    Parameters,
+    Weights,
+    linear,
+    padded,
+)
 from rookery.specs import AgentSpec, Part
 
 Activation = Callable[[Tensor], Tensor]
@@ -39,6 +46,10 @@ class Encoder:
         self._parts = dict(spec.parts)
         self.layers = [*self._convolutions(), Linear("read.0", self._input_width(), width)]
         self.layers += [Linear(f"read.{i}", width, width) for i in range(1, depth)]
+
+    def parameters(self, layers: Sequence[Linear]) -> Parameters:
+        """Return the layout of the encoder's parameters and of other layers."""
+        return Parameters([*self.layers, *layers])
 
     def _is_grid(self, part: Part) -> bool:
         return self._channels > 0 and len(part.shape) == 3

@@ -22,6 +22,8 @@ from rookery.rng import Stream
 from rookery.specs import AgentSpec, Array
 
 LANES = 16
+MODULE = "module."
+"""What the names of parameters of a user's module start with."""
 MAX_DRAWS = 1 << 22
 """The most numbers that one draw of a stream is asked for."""
 
@@ -52,11 +54,24 @@ class Linear:
         return {self.name + name: shape for name, shape in shapes.items()}
 
 
+@dataclass(frozen=True)
+class Row:
+    """A parameter of a user's module, stored as a single row whatever its shape."""
+
+    name: str
+    size: int
+
+    @property
+    def tensors(self) -> dict[str, tuple[int, int]]:
+        """The parameter's name and its shape without padding."""
+        return {self.name: (1, self.size)}
+
+
 class Parameters:
     """The layout of an agent's flat parameter vector."""
 
-    def __init__(self, layers: Sequence[Linear]) -> None:
-        self.layers = {layer.name: layer for layer in layers}
+    def __init__(self, layers: Sequence[Linear | Row]) -> None:
+        self.layers = {layer.name: layer for layer in layers if isinstance(layer, Linear)}
         self.shapes: dict[str, tuple[int, int]] = {}
         """Parameter name to its shape without padding."""
         self._layout: dict[str, tuple[int, int, int]] = {}
@@ -64,7 +79,8 @@ class Parameters:
         offset = 0
         for layer in layers:
             for name, (rows, columns) in layer.tensors.items():
-                high = 1 if ".bias" in name.removeprefix(layer.name) else padded(rows)
+                is_bias = ".bias" in name.removeprefix(layer.name)
+                high = 1 if is_bias or isinstance(layer, Row) else padded(rows)
                 wide = padded(columns)
                 self.shapes[name] = (rows, columns)
                 self._layout[name] = (offset, high, wide)
@@ -104,6 +120,10 @@ class Parameters:
             view[...] = named[name]
         return flat
 
+    def gradients(self, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """Return the gradients of a loss with respect to all parameters."""
+        return list(torch.autograd.grad(loss, list(leaves)))
+
     def padding_is_zero(self, flat: Array) -> bool:
         """Whether all padding of one agent's vector is zero."""
         padding = flat.copy()
@@ -115,6 +135,8 @@ class Parameters:
         """Return an agent's initial parameters: uniform within ±1 / sqrt(inputs)."""
         flat = np.zeros(self.size, np.float32)
         for number, (name, view) in enumerate(self.unpadded(flat).items()):
+            if name.startswith(MODULE):
+                continue
             layer = self.layers[name.rsplit(".", 1)[0]]
             bound = 1.0 / sqrt(layer.inputs)
             if name.endswith("_noise"):
@@ -157,7 +179,9 @@ def add_noise(weights: Weights, noise: Mapping[str, Noise]) -> dict[str, Tensor]
     Noisy networks: Fortunato et al. (2018).
     """
     noisy = {
-        name: tensor for name, tensor in weights.items() if not name.endswith("_noise")
+        name: tensor
+        for name, tensor in weights.items()
+        if name.startswith(MODULE) or not name.endswith("_noise")
     }
     for layer, epsilon in noise.items():
         factors = {

@@ -20,6 +20,7 @@ from rookery.algorithms.base import Agent
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import RookeryError
+from rookery.protocol.user_files import code_of_agent
 from rookery.runs.run import Run
 from rookery.specs import Array
 from rookery.stdio import guarded
@@ -55,7 +56,7 @@ def independence(
     if ids:
         progress(0, 1 + len(ids) * len(VARIATIONS))
         config = shortened(opened.config, opened.agents)
-        code = [agent.settings.algorithm for agent in agents]
+        code = [name for agent in agents for name in code_of_agent(agent.settings)]
         with fresh_code(code):
             training = Training.build(opened.entry, config)
             try:
