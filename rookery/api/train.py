@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rookery.algorithms.torch_setup import standard_state
 from rookery.runs.configure import configure
 from rookery.runs.folder import new_run
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stdio import guarded
 from rookery.training.training import Round
@@ -49,21 +50,25 @@ def resume(
     game: str | None = None,
     algorithm: str | Sequence[str] | None = None,
     *,
-    probe: str | None = None,
+    probe: str | Mapping[str, Any] | None = None,
     show: Callable[[Round], None] = lambda result: None,
+    **settings: Any,
 ) -> Run:
-    """Resume a run that was stopped, failed or was killed, and return it.
+    """Resume a run that was stopped, failed or was killed, or train it longer; return it.
 
     Args:
         run: its folder.
         game: the game's name as in training, if it is not built in.
         algorithm: the same for algorithms that are not built in.
-        probe: the same for the run's probe.
+        probe: the same for the run's probe; or another one, or settings as in `train`.
         show: called after every round with its result.
+        **settings: to change from here on, as in `train`: `rounds=400`,
+            `evaluate={"every_rounds": 10}`. They are written into the run's folder.
     """
     opened = Run(run, game, algorithm)
     _ = opened.agents  # report all errors before the start
-    overrides = [f"probe.code={probe}"] if probe is not None else []
-    config = resumed_config(opened, overrides)
+    if probe is not None:
+        settings["probe"] = {"code": probe} if isinstance(probe, str) else probe
+    config = resumed_config(opened, settings=settings)
     Session(opened.entry, config, opened.path, resume=True).run(show)
-    return opened
+    return Run(run, game, algorithm)  # its settings may have changed

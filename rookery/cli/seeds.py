@@ -27,15 +27,11 @@ from rookery.runs.agent_files import origin_checksum, origins_of
 from rookery.runs.configure import configure
 from rookery.runs.folder import CONFIG, SEEDS, RunLock, new_run, seeds_of
 from rookery.runs.run import trusted_entry
-from rookery.runs.seal import (
-    read_with_checksum,
-    seal_of,
-    write_seal,
-    write_with_checksum,
-)
+from rookery.runs.seal import seal_of, write_seal
 from rookery.stop import StopFlag
 from rookery.storage.access import is_folder
 from rookery.storage.arrays import Damaged
+from rookery.storage.summed_json import read_with_checksum, write_with_checksum
 from rookery.supervisor.child import read_all
 from rookery.training.autoscale import cores
 

@@ -95,7 +95,8 @@ def resume(
     """Resume a run that was stopped, failed or was killed."""
     from rookery.cli.seeds import resume_seeds
     from rookery.runs.folder import SEEDS, seeds_of
-    from rookery.runs.run import Run, resumed_config
+    from rookery.runs.resume import resumed_config
+    from rookery.runs.run import Run
     from rookery.storage.access import is_file
 
     algorithms = named_algorithms or []

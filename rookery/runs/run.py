@@ -1,8 +1,8 @@
 """A run on disk: its settings, results and trained agents, in one folder.
 
-runs/<name>/config.toml  seal.json  metrics.jsonl  episodes.jsonl  evaluations.jsonl
-            probes.jsonl  events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
-            weights/round-<k>.safetensors  recordings/  replays/
+runs/<name>/config.toml  seal.json  changes.json  metrics.jsonl  episodes.jsonl
+            evaluations.jsonl  probes.jsonl  events.jsonl  tensorboard/
+            checkpoints/ckpt-<round>/  weights/round-<k>.safetensors  recordings/  replays/
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_custom
 from rookery.config.messages import single_line
-from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.errors import ArrayFileError, ConfigError, nearest
 from rookery.evaluation.play import agents_of
-from rookery.evaluation.probes import check_named
 from rookery.evaluation.recordings import Recording
 from rookery.evaluation.tables import pandas_or_advice, table_of
 from rookery.evaluation.trained import TrainedAgent
@@ -37,7 +35,7 @@ from rookery.runs.log import (
     read_lines,
     why_inexact,
 )
-from rookery.runs.seal import RESUMABLE, read_seal, setting_changes
+from rookery.runs.seal import describe, edited_settings, read_seal
 from rookery.specs import Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
@@ -240,8 +238,10 @@ class Run:
             return str(why)
         seal = read_seal(self.path)
         ids = [spec.id for spec in agents_of(self.entry, self.config)]
-        changes = setting_changes(seal, self.config, ids) if seal else ""
-        return f"{CONFIG} has changed since the run started: {changes}." if changes else ""
+        edits = edited_settings(self.path, seal, self.config, ids) if seal else {}
+        if not edits:
+            return ""
+        return f"{CONFIG} has changed since the run started: {describe(edits)}."
 
     def digest(self) -> dict[str, Any]:
         """Return the SHA-256 of every agent's state and experience, and one of the run."""
@@ -275,30 +275,6 @@ def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entr
             f"trust this code, add: --game {written}"
         )
     return find(written)
-
-
-def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
-    """Return a run's configuration, with the settings that are changed on resume."""
-    tree = merge(read_toml(run.path / CONFIG), parse_overrides(overrides))
-    for override in overrides:
-        if override.partition("=")[0] not in RESUMABLE:
-            raise ConfigError(
-                f"'{override}' cannot be changed when a run is resumed; these can: "
-                f"{', '.join(RESUMABLE)}."
-            )
-    config = resolve(tree, run.entry.settings)
-    if config.probe.code and not run.config.probe.code:
-        raise ConfigError(
-            f"{run.path} has no probe, and cannot get one when it is resumed."
-        )
-    if run.config.probe.code and not config.probe.code:  # matches are counted with it
-        raise ConfigError(
-            f"{run.path} has a probe, and cannot lose it when it is resumed: name one that "
-            "returns {}."
-        )
-    named = [override.partition("=")[2].strip("\"' ") for override in overrides]
-    check_named(config, named, str(run.path / CONFIG))
-    return config
 
 
 def untrusted_algorithms(used: Iterable[str], named: Iterable[str]) -> list[str]:

@@ -9,15 +9,20 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from rookery.actor.evaluations import RECORDINGS, due_at, recording_file
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import LEFT_OUT, Agent
+from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.toml import write_config
+from rookery.config.toml import read_toml, write_config
 from rookery.errors import ArrayFileError, ConfigError, RookeryError
 from rookery.evaluation.play import agents_of, cut_line
 from rookery.games.registry import Entry
 from rookery.plugins import describe_error
+from rookery.protocol.arena import MATCHES
+from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.agent_files import origin_checksum, origins_of
+from rookery.runs.changes import write_change
 from rookery.runs.checkpointing import (
     Checkpointer,
     continue_from_memory,
@@ -27,7 +32,9 @@ from rookery.runs.checkpointing import (
 )
 from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
 from rookery.runs.log import AGAIN, INEXACT, PROBE, PROBES, RunLog, why_inexact
+from rookery.runs.resume import describe_change, differences, rate_changes
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
 from rookery.storage.access import cannot_write
 from rookery.storage.checkpoints import (
@@ -89,8 +96,6 @@ class Session:
         """The last complete round when this session started."""
         self.done = self.start
         """The last complete round."""
-        self._logged = set(self.log.logged_matches())
-        """Evaluations and probes that an earlier, killed session has logged."""
         self._has_warned_of_left_out = False
         self._has_warned_of_cuts = False
 
@@ -99,15 +104,16 @@ class Session:
         config, folder = self.config, self.folder
         agents = agents_of(entry, config)
         ids = [spec.id for spec in agents]
+        recorded = self._recorded_config(entry) if resume else config
         continues = resume and self._has_state()
         origins: dict[str, InitialState] = {}
         seal: Seal | None
         if continues:
-            seal = check_seal(folder, config, ids)
+            seal = check_seal(folder, recorded, ids)
         else:
             origins = origins_of(config, agents)
             checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
-            seal = seal_new_run(folder, config, ids, checksums)
+            seal = seal_new_run(folder, recorded, ids, checksums)
         if not resume:  # from here on it can be resumed
             write_config(config, folder / CONFIG)
         has_memory = (folder / MEMORY).exists()
@@ -121,6 +127,9 @@ class Session:
                 self._continue_from_checkpoint(seal)
             else:
                 self._begin(seal, again=resume)
+            self._logged = set(self.log.logged_matches())
+            self._skip_finished_matches()
+            self._record_change(recorded, agents)
             if (folder / NEW_MEMORY).exists():
                 (folder / NEW_MEMORY).rename(folder / MEMORY)
         except BaseException as error:
@@ -130,6 +139,58 @@ class Session:
             if isinstance(error, OSError):
                 raise cannot_write(folder, error) from error
             raise
+
+    def _recorded_config(self, entry: Entry) -> Config:
+        """Return the configuration in the run's folder, before it is changed.
+
+        Raises:
+            ConfigError: if the run may have trained more rounds than it is to have.
+        """
+        recorded = resolve(read_toml(self.folder / CONFIG), entry.settings)
+        if self.config.rounds >= recorded.rounds:
+            return recorded
+        checkpoints = checkpoints_in(self.folder / CHECKPOINTS)
+        trained = number_of(checkpoints[0]) if checkpoints else 0
+        if (self.folder / MEMORY).exists():  # which can be ahead of the log
+            trained = max(trained, self.log.last_round() + max(2, rounds_ahead(recorded)))
+        trained = min(trained, recorded.rounds)
+        if self.config.rounds < trained:
+            raise ConfigError(
+                f"rounds is {self.config.rounds}, but {self.folder} has trained {trained} "
+                f"already: give at least rounds={trained}."
+            )
+        return recorded
+
+    def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
+        """Write changed settings to the run's folder, before training continues."""
+        changed = differences(recorded, self.config, [spec.id for spec in agents])
+        if not changed:
+            return
+        boundary = self.training.boundary or 0
+        if boundary and rate_changes(recorded, self.config, agents):
+            line = f"the schedule of the learning rate was changed after round {boundary}"
+            self._warn_if_inexact(boundary, [line])
+        write_change(self.folder, self.config, changed, boundary)
+        self.log.event("changed", round=boundary, settings=changed)
+        self.note = " ".join(filter(None, [self.note, describe_change(changed)]))
+
+    def _skip_finished_matches(self) -> None:
+        """Skip what is due at the boundary the actor continues from, if all of it is done.
+
+        Otherwise it is run again: what was logged before is not logged twice.
+        """
+        arena = self.training.arena
+        boundary = max(0, arena.snapshots().version)
+        done = {name for number, name in self._logged if number == boundary}
+        if PROBES in done:
+            done.add(PROBE)
+        if recording_file(self.folder, boundary).exists():
+            done.add(RECORDINGS)
+        if arena.counters.load(MATCHES) > boundary:  # it may not have been logged yet
+            report = arena.match_reports().read_round(boundary) or {}
+            done |= {*report.get("evaluations", ()), *report}
+        is_done = due_at(self.config, boundary) <= done
+        arena.counters.store(MATCHES, boundary + 1 if is_done else boundary)
 
     def _has_state(self) -> bool:
         """Whether there is memory or a checkpoint to continue from.

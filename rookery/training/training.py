@@ -120,7 +120,7 @@ class Training:
         self._learners, self._initial_states = learners, initial_states or {}
         self.warnings = list(warnings)
         self.matches = 0
-        """The number of match reports that main has read."""
+        """The number of boundaries, from 0, whose match reports main has read."""
         self.boundary: int | None = None
         """The boundary to continue from; None for a new run."""
 
@@ -188,11 +188,9 @@ class Training:
 
         Args:
             boundary: which one.
-            matches: how many match reports have been read up to there.
+            matches: how many boundaries' match reports have been read.
         """
         self.boundary, self.matches = boundary, matches
-        if self.arena.counters.load(MATCHES) < matches:
-            self.arena.counters.store(MATCHES, matches)
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn all remaining rounds; yield each one when it is complete."""
@@ -238,10 +236,10 @@ class Training:
 
     def new_matches(self) -> list[dict[str, Any]]:
         """Return the match reports written since the last call."""
-        newest, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
-        numbers = range(self.matches + 1, newest + 1)
-        self.matches = newest
-        return [reports.read(number) for number in numbers if reports.has(number)]
+        finished, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
+        boundaries = range(self.matches, finished)
+        self.matches = finished
+        return [report for k in boundaries if (report := reports.read_round(k))]
 
     @standard_state()
     def publish_initial_states(self) -> None:

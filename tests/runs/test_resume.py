@@ -17,7 +17,8 @@ from rookery.protocol.arena import MATCHES
 from rookery.runs.configure import configure
 from rookery.runs.folder import RunLock
 from rookery.runs.log import read_lines
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.shm.block import MemoryRefused
 from rookery.shm.versions import VersionedState

@@ -14,7 +14,8 @@ import pytest
 
 import rookery
 from rookery.errors import ArrayFileError
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import (

@@ -1,0 +1,122 @@
+"""Resuming a run with changed settings: what was asked for, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rookery.algorithms.agents import build_agents
+from rookery.config.messages import shown
+from rookery.config.parse import merge, parse_overrides
+from rookery.config.resolve import resolve
+from rookery.config.run import Config
+from rookery.config.toml import read_toml
+from rookery.errors import ConfigError
+from rookery.evaluation.play import agents_of
+from rookery.evaluation.probes import check_named
+from rookery.printing import command
+from rookery.runs.changeable import CHANGEABLE, is_changeable
+from rookery.runs.changes import Differences, finish_change
+from rookery.runs.configure import tree_of
+from rookery.runs.folder import CONFIG
+from rookery.runs.run import Run
+from rookery.runs.seal import all_settings
+from rookery.specs import AgentSpec
+
+
+def resumed_config(
+    run: Run, overrides: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+) -> Config:
+    """Return a run's configuration, with the settings that are changed on resume.
+
+    A learning rate that falls over all rounds of the run keeps falling as it did if the
+    number of rounds is changed: `rate.rounds` is then set to the old number.
+
+    Args:
+        run: the run.
+        overrides: settings from the command line, KEY=VALUE each.
+        settings: settings from Python, with dotted keys or as a tree.
+
+    Raises:
+        ConfigError: if a setting cannot be changed, or names code that the user does not.
+    """
+    finish_change(run.path)
+    tree = read_toml(run.path / CONFIG)
+    recorded = resolve(tree, run.entry.settings)
+    asked = merge(parse_overrides(overrides), tree_of(settings or {}))
+    config = resolve(merge(tree, asked), run.entry.settings)
+    specs = agents_of(run.entry, recorded)
+    changed = differences(recorded, config, [spec.id for spec in specs])
+    refuse_unchangeable(run, changed)
+    probe = asked.get("probe")
+    named = [str(probe.get("code"))] if isinstance(probe, Mapping) else []
+    check_named(config, named, str(run.path / CONFIG))
+    if "rounds" in changed and falls_over_all_rounds(config, specs):
+        rate = {"rate": {"rounds": recorded.rounds}}
+        config = resolve(merge(merge(tree, asked), rate), run.entry.settings)
+    return config
+
+
+def differences(old: Config, new: Config, agents: Sequence[str]) -> Differences:
+    """Return the settings that differ between two configurations of a run."""
+    before, after = all_settings(old, agents), all_settings(new, agents)
+    return {
+        key: (before.get(key), after.get(key))
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    }
+
+
+def refuse_unchangeable(run: Run, changed: Differences) -> None:
+    """Refuse settings that cannot be changed on resume.
+
+    Raises:
+        ConfigError: naming them, and how to train a new run from the same agents instead.
+    """
+    refused = {key: new for key, (_, new) in changed.items() if not is_changeable(key)}
+    if not refused:
+        return
+    values = {key: _text(value).strip("'") for key, value in refused.items()}
+    settings = [f"{key}={value}" for key, value in values.items()]
+    new_run = command("train", run.entry.name, *settings, f'agents."*".from={run.path}')
+    raise ConfigError(
+        f"{', '.join(refused)} cannot be changed when a run is resumed. These can: "
+        f"{', '.join(CHANGEABLE)}. Or start a new run from these agents: {new_run}"
+    )
+
+
+def falls_over_all_rounds(config: Config, specs: Sequence[AgentSpec]) -> bool:
+    """Whether the learning rate of an agent falls until the last round of the run."""
+    rates = [config.agent(spec.id).rate for spec in specs]
+    return any(
+        rate.schedule != "constant" and rate.rounds is None and rate.updates is None
+        for rate in rates
+    )
+
+
+def rate_changes(old: Config, new: Config, specs: Sequence[AgentSpec]) -> bool:
+    """Whether a change affects the learning rate of an agent."""
+    pairs = zip(build_agents(old, specs), build_agents(new, specs), strict=True)
+    return any(
+        after.learns
+        and after.settings.rate.schedule != "constant"
+        and before.settings.rate.updates != after.settings.rate.updates
+        for before, after in pairs
+    )
+
+
+def describe_change(changed: Differences) -> str:
+    """Return changed settings in one line, and what becomes of a falling learning rate."""
+    pairs = [f"{key} {_text(old)} → {_text(new)}" for key, (old, new) in changed.items()]
+    line = f"changed: {', '.join(pairs)}."
+    if "rounds" in changed and changed.get("rate.rounds") == (None, changed["rounds"][0]):
+        old, new = changed["rounds"]
+        line += (
+            f" The learning rate falls over the first {old} rounds, as before; to let it "
+            f"fall over all, resume with rate.rounds={new}."
+        )
+    return line
+
+
+def _text(value: Any) -> str:
+    return "unset" if value is None else shown(value)
