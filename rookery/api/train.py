@@ -47,7 +47,7 @@ def train(
 @standard_state()
 def resume(
     run: str | Path,
-    game: str | None = None,
+    game: str | Mapping[str, Any] | None = None,
     algorithm: str | Sequence[str] | None = None,
     *,
     probe: str | Mapping[str, Any] | None = None,
@@ -65,6 +65,8 @@ def resume(
         **settings: to change from here on, as in `train`: `rounds=400`,
             `evaluate={"every_rounds": 10}`. They are written into the run's folder.
     """
+    if isinstance(game, Mapping):  # settings, as in `train`
+        settings["game"], game = game, None
     opened = Run(run, game, algorithm)
     _ = opened.agents  # report all errors before the start
     if probe is not None:

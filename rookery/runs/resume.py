@@ -80,8 +80,8 @@ def refuse_unchangeable(run: Run, changed: Differences) -> None:
     settings = [f"{key}={value}" for key, value in values.items()]
     new_run = command("train", run.entry.name, *settings, f'agents."*".from={run.path}')
     raise ConfigError(
-        f"{', '.join(refused)} cannot be changed when a run is resumed. These can: "
-        f"{', '.join(CHANGEABLE)}. Or start a new run from these agents: {new_run}"
+        f"{', '.join(refused)} cannot be changed when a run is resumed, only "
+        f"{', '.join(CHANGEABLE)}: start a new run from these agents: {new_run}"
     )
 
 
@@ -107,8 +107,9 @@ def rate_changes(old: Config, new: Config, specs: Sequence[AgentSpec]) -> bool:
 
 def describe_change(changed: Differences) -> str:
     """Return changed settings in one line, and what becomes of a falling learning rate."""
-    pairs = [f"{key} {_text(old)} → {_text(new)}" for key, (old, new) in changed.items()]
-    line = f"changed: {', '.join(pairs)}."
+    names = sorted(changed, key=lambda name: (name != "rounds", name))
+    values = [f"{key} {' → '.join(map(_text, changed[key]))}" for key in names]
+    line = f"changed: {', '.join(values)}."
     if "rounds" in changed and changed.get("rate.rounds") == (None, changed["rounds"][0]):
         old, new = changed["rounds"]
         line += (
