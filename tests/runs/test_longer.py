@@ -88,8 +88,8 @@ def test_a_run_extended_twice_and_killed_each_time_has_the_digest_of_all_rounds_
 
     killed(lambda: rookery.resume(folder, rounds=6, workers=workers, show=kill_after(5)))
     rookery.resume(folder)
-    killed(lambda: rookery.resume(folder, rounds=8, show=kill_after(7)))
-    run = rookery.resume(folder, workers=0)
+    killed(lambda: rookery.resume(folder, rounds=8, workers=0, show=kill_after(7)))
+    run = rookery.resume(folder)
 
     assert run.config.rounds == 8
     assert run.metrics()["round"].unique().tolist() == list(range(1, 9))
@@ -114,15 +114,15 @@ def test_a_kill_before_or_after_the_history_is_written_leaves_the_old_or_the_new
     step: str, finished: rookery.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, step, kill)
-    killed(lambda: rookery.resume(finished.path, rounds=6, workers=1))
+    killed(lambda: rookery.resume(finished.path, rounds=6, restarts={"limit": 9}))
     monkeypatch.undo()
     before = rookery.Run(finished.path)
     assert (before.config.rounds, before.is_exact) == (4, True)
 
     run = rookery.resume(finished.path)
 
-    expected = {"write_with_checksum": (4, 0), "_replace_config": (6, 1)}[step]
-    assert (run.config.rounds, run.config.workers) == expected
+    expected = {"write_with_checksum": (4, 5), "_replace_config": (6, 9)}[step]
+    assert (run.config.rounds, run.config.restarts.limit) == expected
     assert run.metrics()["round"].max() == expected[0]
     assert run.is_exact
 
