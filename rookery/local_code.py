@@ -1,8 +1,8 @@
 """Classes and functions by name, also those that exist in this process only.
 
-A class from a notebook cell, from `__main__` or from inside a function cannot be imported by
-another process. It is kept here under `module:name`, and a run that uses it trains in one
-process. All other code is named so that any process can import it: `./file.py:Name` or
+A class from a notebook cell, from `__main__` or from inside a function cannot be imported
+by another process. It is kept here under `module:name`, and a run that uses it trains in
+one process. All other code is named so that any process can import it: `./file.py:Name` or
 `package.module:Name`.
 """
 

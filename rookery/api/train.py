@@ -190,6 +190,8 @@ class Output:
         if callback is not None and not callable(callback):
             raise ConfigError(f"callback is {shown(repr(callback))}, expected a function.")
         self.callback = callback
+        self.notes: list[str] = []
+        """Lines that were shown, and belong in the log of every run."""
         self.stop = StopFlag()
         self.quiet = progress is False
         if progress is None:
@@ -199,6 +201,8 @@ class Output:
     def train(self, session: Session) -> None:
         """Train a session to its end, or until the callback stops it."""
         session.say, session.show_warning = self.say, warn
+        for line in self.notes:
+            session.log.event("note", line=line)
         session.announce()
         if session.note:
             self.say(session.note)
@@ -253,7 +257,7 @@ def _in_one_process(config: Config, output: Output) -> Config:
             "a file."
         )
     if config.workers == "auto":
-        output.say(
-            f"one process (workers=0): {reason}. A class in a file can have workers."
-        )
+        line = f"one process (workers=0): {reason}. Code in a file can have workers."
+        output.notes.append(line)
+        output.say(line)
     return config.model_copy(update={"workers": 0})

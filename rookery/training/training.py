@@ -100,7 +100,7 @@ class Round:
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """The metrics of every agent, by id and name: reward, loss, epsilon …"""
+        """The metrics of every agent, by id and name, such as `reward` and `loss`."""
         played, learned = self.played.metrics, self.learned.metrics
         return {agent: {**played[agent], **learned.get(agent, {})} for agent in played}
 
