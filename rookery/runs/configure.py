@@ -14,10 +14,11 @@ from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of, assign_seats
 from rookery.games.registry import Entry, entries_by_name, find
+from rookery.local_code import is_code, name_of
 
 
 def configure(
-    game: str | None,
+    game: str | type | None,
     overrides: Sequence[str] = (),
     config_file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -28,11 +29,14 @@ def configure(
     `settings`.
 
     Args:
-        game: its name; on the command line it can be an override instead.
+        game: its name or its class; on the command line it can be an override instead.
         overrides: settings from the command line, KEY=VALUE each.
         config_file: a TOML file of settings.
-        settings: settings from Python, with dotted keys or as a tree.
+        settings: settings from Python, with dotted keys or as a tree; classes and
+            functions stand for their names.
     """
+    if game is not None and not isinstance(game, str):
+        game = find(game).name
     if game and "=" in game:
         overrides = [game, *overrides]
         game = None
@@ -49,11 +53,18 @@ def tree_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tree from settings whose keys can be dotted."""
     tree: dict[str, Any] = {}
     for key, value in settings.items():
-        branch: Any = value
+        branch: Any = _named(value)
         for part in reversed(str(key).split(".")):
             branch = {part: branch}
         tree = merge(tree, branch)
     return tree
+
+
+def _named(value: Any) -> Any:
+    """Return a value with names in place of classes and functions."""
+    if isinstance(value, Mapping):
+        return {key: _named(inner) for key, inner in value.items()}
+    return name_of(value) if is_code(value) else value
 
 
 def _game_name(

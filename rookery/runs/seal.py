@@ -24,6 +24,7 @@ from pydantic_core import to_jsonable_python
 from rookery.config.messages import shown, toml_key
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
+from rookery.local_code import is_local
 from rookery.printing import command
 from rookery.protocol.user_files import sums_as_named
 from rookery.runs.changeable import UNSEALED, is_changeable
@@ -194,7 +195,8 @@ def reasons_inexact(
     else:
         checksums = sums_as_named(config)
         reasons = [
-            f"{name} is not the file that the run started with"
+            f"{name} is not the {'class' if is_local(name) else 'file'} that the run "
+            "started with"
             for name, expected in seal["files"].items()
             if checksums.get(name) != expected
         ]

@@ -31,7 +31,15 @@ from rookery.runs.checkpointing import (
     restore,
 )
 from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
-from rookery.runs.log import AGAIN, INEXACT, PROBE, PROBES, RunLog, why_inexact
+from rookery.runs.log import (
+    AGAIN,
+    INEXACT,
+    PROBE,
+    PROBES,
+    WARNING,
+    RunLog,
+    why_inexact,
+)
 from rookery.runs.resume import describe_change, differences, rate_changes
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
 from rookery.specs import AgentSpec
@@ -77,9 +85,11 @@ class Session:
         self.config, self.folder = config, folder
         self.say: Callable[[str], None] = lambda line: None
         """Called with every line that the user should see at once."""
+        self.show_warning: Callable[[str], None] = lambda line: self.say(f"warning: {line}")
+        """Called with every warning; by default it is a line like any other."""
         self.note = ""
         """A line that the user should see before training starts."""
-        self._attempt = Attempts(lambda line: self.say(f"warning: {line}"))
+        self._attempt = Attempts(self._warn)
         self._lock = RunLock(folder)
         self.log = RunLog(folder, self._attempt)
         try:
@@ -96,6 +106,9 @@ class Session:
         """The last complete round when this session started."""
         self.done = self.start
         """The last complete round."""
+        self._has_announced = False
+        self._stopped: set[str] = set()
+        """Agents that the user knows have stopped learning."""
         self._has_warned_of_left_out = False
         self._has_warned_of_cuts = False
 
@@ -216,6 +229,11 @@ class Session:
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
             self._warn_if_inexact(0, reasons_inexact(seal, self.config, None))
+        files = seal["files"] if seal else {}
+        unread = [name for name, checksum in files.items() if not checksum]
+        if unread:
+            reason = f"the source of {', '.join(unread)} cannot be read"
+            self._warn_if_inexact(0, [f"{reason}, so changes of it would not be noticed"])
         self.training.publish_initial_states()
         self.training.resume_from(0, 0)
 
@@ -277,6 +295,7 @@ class Session:
         sizes = self.training.arena.sizes()
         self.log.event("start", "main", round=self.done, **plan, bytes=sizes)
         try:
+            self.announce()
             for result in self.training.rounds():
                 self._lock.check_there()
                 self._log_round(result)
@@ -296,6 +315,19 @@ class Session:
             raise
         if problem := self._finish():
             raise NotSaved(problem)
+
+    def announce(self) -> None:
+        """Log and show all warnings about the start, once."""
+        if not self._has_announced:
+            self._has_announced = True
+            for line in self.training.warnings:
+                self._warn(line)
+
+    def _warn(self, line: str) -> None:
+        """Log a warning, and show it to the user."""
+        if hasattr(self, "log"):  # a log that cannot be opened is a reason to warn, too
+            self.log.event(WARNING, line=line)
+        self.show_warning(line)
 
     def _finish(self) -> str:
         """End all processes, save the last round, and close everything.
@@ -340,7 +372,7 @@ class Session:
     def _tell(self, event: str, role: str = "main", **details: Any) -> str | None:
         """Log an event of a process; warn the user if it should not wait."""
         if event in ALARMS:
-            self.say(f"warning: {details['line']}")
+            self.show_warning(details["line"])
         return self.log.event(event, role, **details)
 
     def _log_failure(self, error: BaseException) -> None:
@@ -356,23 +388,34 @@ class Session:
                 "the game cannot be restored to where it was: open episodes were closed "
                 "as truncated"
             )
-            self.say(f"warning: {self._mark_inexact(line, result.number, 'actor')}")
+            self.show_warning(self._mark_inexact(line, result.number, "actor"))
         agents = self.training.agents
         line = _left_out_line(agents, self.config.turns_per_round, result)
         if line and not self._has_warned_of_left_out:
             self._has_warned_of_left_out = True
             self._tell(LEFT_OUT, round=result.number, line=line)
+        self._warn_of_stopped(result)
         ids = [agent.id for agent in agents]
         self.log.episodes(ids, result)
         self._log_matches(result.matches)
         # Last: after a kill, lines of rounds that have no metrics are removed.
         self.log.metrics(ids, result)
 
+    def _warn_of_stopped(self, result: Round) -> None:
+        """Warn of every agent that has stopped learning, once."""
+        for agent, metrics in result.learned.metrics.items():
+            if metrics.get("stopped") and agent not in self._stopped:
+                self._stopped.add(agent)
+                self._warn(
+                    f"agent '{agent}' stopped learning: its loss became NaN or infinite; "
+                    "it continues to act with its last good weights."
+                )
+
     def _log_matches(self, matches: Sequence[Mapping[str, Any]]) -> None:
         for match in matches:
             if "cut" in match and not self._has_warned_of_cuts:
                 self._has_warned_of_cuts = True
-                self.say(f"warning: {cut_line(match['cut'], self.config)}")
+                self._warn(cut_line(match["cut"], self.config))
             if "unrecorded" in match:
                 self._attempt.note("recordings", match["unrecorded"])
             self.log.evaluations(match, self._logged)
@@ -385,7 +428,7 @@ class Session:
             self.log.probe(number, result["figures"])
         elif (number, PROBE) not in self._logged:
             self._tell("failure", PROBE, attempt=number, round=number, **result)
-            self.say(f"warning: {result['line']} Training continues; see failures/.")
+            self.show_warning(f"{result['line']} Training continues; see failures/.")
 
 
 def _left_out_line(agents: Sequence[Agent], turns: int, result: Round) -> str:
