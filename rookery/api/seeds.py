@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,23 +16,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rookery.api.seeds_plan import SeedsPlan, new_seeds
 from rookery.api.seeds_progress import SeedsProgress
 from rookery.config.messages import dotted
-from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.toml import to_toml, write_config
+from rookery.config.toml import write_config
 from rookery.errors import ConfigError, RookeryError
-from rookery.evaluation.play import agents_of
 from rookery.games.registry import Entry
 from rookery.printing import command, err
-from rookery.runs.agent_files import origin_checksum, origins_of
-from rookery.runs.folder import CONFIG, SEEDS, RunLock, new_run, seeds_of
-from rookery.runs.run import trusted_entry, untrusted_algorithms
-from rookery.runs.seal import seal_of, write_seal
+from rookery.runs.folder import CONFIG, RunLock, seeds_of
+from rookery.runs.resume import probes_in
+from rookery.runs.run import untrusted_algorithms
 from rookery.stop import StopFlag, Stopped
-from rookery.storage.access import is_folder
-from rookery.storage.arrays import Damaged
-from rookery.storage.summed_json import read_with_checksum, write_with_checksum
 from rookery.supervisor.child import read_all
 from rookery.training.autoscale import cores
 
@@ -109,16 +103,6 @@ def train_seeds(
     return {"run": str(parent), "seeds": summaries}
 
 
-def new_seeds(
-    entry: Entry, config: Config, folder: Path | None, seeds: Sequence[int]
-) -> Path:
-    """Create the folder of some seeds, with what resuming them needs, and return it."""
-    plan = _plan(seeds, entry, config)
-    parent = new_run(folder, entry.name)
-    write_with_checksum(parent / SEEDS, plan)
-    return parent
-
-
 def algorithms_of(config: Config) -> dict[str, str]:
     """Return all algorithms of a configuration, by the setting that names them."""
     agents = {
@@ -139,84 +123,34 @@ def _code(config: Config) -> list[str]:
 
 def resume_seeds(
     path: Path,
-    overrides: Sequence[str],
-    code: Sequence[str],
+    settings: Mapping[str, Any],
     game: str | None,
+    algorithms: Sequence[str],
     batch: Batch,
 ) -> dict[str, Any]:
     """Resume every seed that is not finished, and start those that had not started.
 
     Returns their summaries.
+
+    Args:
+        path: the folder of the seeds.
+        settings: to change in every seed, as a tree.
+        game: its name, if it is not built in.
+        algorithms: those that are not built in.
+        batch: runs the seeds.
     """
     with closing(RunLock(path)):
-        seeds = prepare_seeds(path, game, batch.say)
-        commands = {
-            seed: ["resume", str(path / f"seed-{seed}"), *overrides, *code]
-            for seed in seeds
-        }
+        probes = probes_in(settings)
+        plan = SeedsPlan(path, game, algorithms, probes, batch.say)
+        seeds = plan.prepare(settings)
+        code = [f"--algorithm={name}" for name in algorithms]
+        code += [f"--game={game}"] if game else []
+        code += [f"probe.code={name}" for name in probes]
+        commands = {seed: ["resume", str(path / f"seed-{seed}"), *code] for seed in seeds}
         tree = tomllib.loads((path / f"seed-{seeds[0]}" / CONFIG).read_text())
         rounds = int(tree.get("rounds", 0))
         summaries = batch.run(commands, _at_a_time("auto"), path, rounds)
     return {"run": str(path), "seeds": summaries}
-
-
-def prepare_seeds(path: Path, game: str | None, say: Say) -> list[int]:
-    """Return all seeds of a folder, after creating the runs of those not started yet."""
-    started = [int(folder.name.removeprefix("seed-")) for folder in seeds_of(path)]
-    plan = _read_plan(path)
-    if plan is None:
-        say(
-            f"{path} has no {SEEDS}, so some seeds may never have started: resuming "
-            f"the {len(started)} that have."
-        )
-    missing = [seed for seed in (plan or {}).get("seeds", ()) if seed not in started]
-    if plan and missing:
-        say(f"starting the remaining seeds: {', '.join(map(str, missing))}")
-        _prepare(path, missing, plan, game)
-    return sorted([*started, *missing])
-
-
-def _plan(seeds: Sequence[int], entry: Entry, config: Config) -> dict[str, Any]:
-    """Return the list of seeds with their common configuration and seal."""
-    agents = agents_of(entry, config)
-    origins = {
-        agent: origin_checksum(origin)
-        for agent, origin in origins_of(config, agents).items()
-    }
-    seal = seal_of(config, [spec.id for spec in agents], origins)
-    return {"seeds": list(seeds), "config": to_toml(config), "seal": seal}
-
-
-def _read_plan(parent: Path) -> dict[str, Any] | None:
-    """Return the plan that was written at the start; None if there is none.
-
-    Raises:
-        ConfigError: if the file was changed or damaged.
-    """
-    try:
-        return read_with_checksum(parent / SEEDS)
-    except Damaged as error:
-        raise ConfigError(
-            f"{parent / SEEDS} is not what was written when the seeds started: put it "
-            "back, or delete it to resume the seeds that have started."
-        ) from error
-
-
-def _prepare(
-    parent: Path, seeds: Sequence[int], plan: Mapping[str, Any], game: str | None
-) -> None:
-    """Create the folders of seeds that had not started, like those of runs just started."""
-    tree = tomllib.loads(plan["config"])
-    settings = trusted_entry(parent, tree, game).settings
-    for seed in seeds:
-        folder = parent / f"seed-{seed}"
-        if is_folder(folder):
-            with closing(RunLock(folder)):
-                shutil.rmtree(folder)  # killed before it became a run
-        folder.mkdir()
-        sealed = {**plan["seal"]["settings"], "seed": seed}
-        write_seal(folder, {**plan["seal"], "settings": sealed})
-        write_config(resolve({**tree, "seed": seed}, settings), folder / CONFIG)
 
 
 def _at_a_time(workers: str | int) -> int:

@@ -17,12 +17,11 @@ from rookery.api.results import Runs
 from rookery.api.seeds import (
     Batch,
     algorithms_of,
-    new_seeds,
     parse_seeds,
-    prepare_seeds,
     resume_seeds,
     train_seeds,
 )
+from rookery.api.seeds_plan import SeedsPlan, new_seeds
 from rookery.config.messages import shown
 from rookery.config.run import Config
 from rookery.errors import ConfigError, checked, warn
@@ -30,9 +29,9 @@ from rookery.games.registry import find
 from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import err, say
 from rookery.protocol.user_files import code_of
-from rookery.runs.configure import configure
+from rookery.runs.configure import configure, tree_of
 from rookery.runs.folder import SEEDS, RunLock, new_run, seeds_of
-from rookery.runs.resume import resumed_config
+from rookery.runs.resume import probes_in, resumed_config
 from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stdio import guarded
@@ -171,20 +170,21 @@ def _resume_one(
 
 
 def _resume_seeds(
-    path: Path, game: Any, algorithm: Any, overrides: list[str], output: Output
+    path: Path, game: Any, algorithm: Any, settings: Mapping[str, Any], output: Output
 ) -> Runs:
     name = game if game is None or isinstance(game, str) else find(game).name
     listed = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
-    algorithms = [_name(code) for code in listed]
+    algorithms, tree = [_name(code) for code in listed], tree_of(settings)
     if output.callback is None and not any(map(is_local, [name or "", *algorithms])):
-        code = [f"--algorithm={algorithm}" for algorithm in algorithms]
-        code += [f"--game={name}"] if name else []
         with output.batch() as batch:
-            resume_seeds(path, overrides, code, name, batch)
+            resume_seeds(path, tree, name, algorithms, batch)
     else:
+        probes = probes_in(tree)
+        named = {"probe.code": probes[0]} if probes else {}
         with closing(RunLock(path)):
-            for seed in prepare_seeds(path, name, output.say):
-                _resume_one(path / f"seed-{seed}", name, algorithms, overrides, output)
+            plan = SeedsPlan(path, name, algorithms, probes, output.say)
+            for seed in plan.prepare(tree):
+                _resume_one(path / f"seed-{seed}", name, algorithms, named, output)
     return Runs(path, Run.seeds(path, name, algorithms))
 
 

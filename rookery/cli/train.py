@@ -100,8 +100,14 @@ def resume(
     named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
-    """Resume a run that was stopped, failed or was killed."""
+    """Resume a run that was stopped, failed or was killed, or train it longer.
+
+    `rookery resume RUN rounds=400` trains a run longer, also one that has finished. Other
+    settings that can be changed: evaluate.*, record.*, probe.*, checkpoints.*, workers,
+    restarts.*, rate.rounds and rate.updates. Changes are written to the run's folder.
+    """
     from rookery.api.seeds import resume_seeds
+    from rookery.config.parse import parse_overrides
     from rookery.runs.folder import SEEDS, seeds_of
     from rookery.runs.resume import resumed_config
     from rookery.runs.run import Run
@@ -109,10 +115,9 @@ def resume(
 
     algorithms = named_algorithms or []
     if seeds_of(run) or is_file(run / SEEDS):
-        code = [f"--algorithm={name}" for name in algorithms]
-        code += [f"--game={named_game}"] if named_game else []
+        settings = parse_overrides(overrides or [])
         with _batch(quiet=as_json) as batch:
-            summary = resume_seeds(run, overrides or [], code, named_game, batch)
+            summary = resume_seeds(run, settings, named_game, algorithms, batch)
         if as_json:
             print_json(summary)
         return
@@ -147,7 +152,11 @@ def train_one(
     if session.note:
         say(session.note)
     if resume and session.done == config.rounds:
-        say(f"{path} has finished all its {config.rounds} rounds: nothing left to do.")
+        longer = command("resume", path, f"rounds={2 * config.rounds}")
+        say(
+            f"{path} has finished all its {config.rounds} rounds: nothing left to do. To "
+            f"train longer: {longer}"
+        )
     elif not quiet:
         say(memory_line(session.training.arena.sizes()))
     try:

@@ -6,7 +6,6 @@ leaves a config.toml that the newest change says it replaces; the next resume re
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from hashlib import sha256
@@ -38,6 +37,8 @@ class Change(BaseModel):
     round: int
     """The last round that was trained with the old settings."""
     settings: Differences
+    inexact: str = ""
+    """Why the run is not exact from here on; '' if it is."""
 
 
 class History(BaseModel):
@@ -61,6 +62,11 @@ class History(BaseModel):
                     settings[key] = new
         return settings
 
+    def why_inexact(self) -> str:
+        """Return why changes have made the run inexact; '' if they have not."""
+        reasons = [change.inexact for change in self.changes if change.inexact]
+        return f"{reasons[0]}, and the run is marked as not exact." if reasons else ""
+
     def is_pending(self, folder: Path) -> bool:
         """Whether config.toml is still the one that the newest change replaces."""
         return bool(self.changes) and _checksum(folder) == self.replaces
@@ -81,18 +87,14 @@ def read_history(folder: Path) -> History:
         ) from error
 
 
-def write_change(
-    folder: Path, config: Config, settings: Differences, boundary: int
-) -> None:
+def write_change(folder: Path, config: Config, change: Change) -> None:
     """Add a change to a run's history, and write its new config.toml, both durably.
 
     Raises:
         ConfigError: if one cannot be written.
     """
-    history = read_history(folder)
-    change = Change(time=time.time(), round=boundary, settings=settings)
     history = History(
-        changes=[*history.changes, change],
+        changes=[*read_history(folder).changes, change],
         config=to_toml(config),
         replaces=_checksum(folder),
     )

@@ -28,6 +28,7 @@ from rookery.evaluation.trained import TrainedAgent
 from rookery.games.registry import Entry, entries_by_name, find
 from rookery.local_code import is_local, name_of, short_name
 from rookery.plugins import stands_in
+from rookery.runs.changes import read_history
 from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run, refuse_links, seeds_of
 from rookery.runs.log import (
     EPISODES,
@@ -260,7 +261,9 @@ class Run:
         """
         if "async" in (self.config.schedule, manifest.get("schedule")):
             return "with schedule=async the result depends on timing."
-        if why := manifest.get("inexact") or why_inexact(self.path):
+        history = read_history(self.path)
+        why = manifest.get("inexact") or why_inexact(self.path) or history.why_inexact()
+        if why:
             return str(why)
         seal = read_seal(self.path)
         ids = [spec.id for spec in agents_of(self.entry, self.config)]

@@ -20,9 +20,8 @@ from rookery.evaluation.play import agents_of, cut_line
 from rookery.games.registry import Entry
 from rookery.plugins import describe_error
 from rookery.protocol.arena import MATCHES
-from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.agent_files import origin_checksum, origins_of
-from rookery.runs.changes import write_change
+from rookery.runs.changes import read_history
 from rookery.runs.checkpointing import (
     Checkpointer,
     continue_from_memory,
@@ -40,7 +39,7 @@ from rookery.runs.log import (
     RunLog,
     why_inexact,
 )
-from rookery.runs.resume import describe_change, differences, rate_changes
+from rookery.runs.resume import describe_change, record_change, refuse_fewer_rounds
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
 from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
@@ -117,7 +116,10 @@ class Session:
         config, folder = self.config, self.folder
         agents = agents_of(entry, config)
         ids = [spec.id for spec in agents]
-        recorded = self._recorded_config(entry) if resume else config
+        recorded = config
+        if resume:
+            recorded = resolve(read_toml(folder / CONFIG), entry.settings)
+            refuse_fewer_rounds(folder, recorded, config)
         continues = resume and self._has_state()
         origins: dict[str, InitialState] = {}
         seal: Seal | None
@@ -153,39 +155,15 @@ class Session:
                 raise cannot_write(folder, error) from error
             raise
 
-    def _recorded_config(self, entry: Entry) -> Config:
-        """Return the configuration in the run's folder, before it is changed.
-
-        Raises:
-            ConfigError: if the run may have trained more rounds than it is to have.
-        """
-        recorded = resolve(read_toml(self.folder / CONFIG), entry.settings)
-        if self.config.rounds >= recorded.rounds:
-            return recorded
-        checkpoints = checkpoints_in(self.folder / CHECKPOINTS)
-        trained = number_of(checkpoints[0]) if checkpoints else 0
-        if (self.folder / MEMORY).exists():  # which can be ahead of the log
-            trained = max(trained, self.log.last_round() + max(2, rounds_ahead(recorded)))
-        trained = min(trained, recorded.rounds)
-        if self.config.rounds < trained:
-            raise ConfigError(
-                f"rounds is {self.config.rounds}, but {self.folder} has trained {trained} "
-                f"already: give at least rounds={trained}."
-            )
-        return recorded
-
     def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
         """Write changed settings to the run's folder, before training continues."""
-        changed = differences(recorded, self.config, [spec.id for spec in agents])
-        if not changed:
-            return
         boundary = self.training.boundary or 0
-        if boundary and rate_changes(recorded, self.config, agents):
-            line = f"the schedule of the learning rate was changed after round {boundary}"
-            self._warn_if_inexact(boundary, [line])
-        write_change(self.folder, self.config, changed, boundary)
-        self.log.event("changed", round=boundary, settings=changed)
-        self.note = " ".join(filter(None, [self.note, describe_change(changed)]))
+        change = record_change(self.folder, recorded, self.config, agents, boundary)
+        if change is None:
+            return
+        self.log.event("changed", round=boundary, settings=change.settings)
+        self._warn_if_inexact(boundary, [change.inexact] if change.inexact else [])
+        self.note = " ".join(filter(None, [self.note, describe_change(change)]))
 
     def _skip_finished_matches(self) -> None:
         """Skip what is due at the boundary the actor continues from, if all of it is done.
@@ -246,7 +224,7 @@ class Session:
         self._checkpointer.saved = number_of(newest) if newest else 0
         # Recorded in both: a full disk may have cost the event.
         why = read_manifest(newest).get("inexact") if newest else ""
-        self._checkpointer.inexact = why or why_inexact(self.folder)
+        self._checkpointer.inexact = why or self._recorded_why_inexact()
         computed_with = seal["begun"] if seal else None
         self._warn_if_inexact(recorded, reasons_inexact(seal, self.config, computed_with))
         if recorded > self.training.schedule.last_opened:
@@ -259,13 +237,17 @@ class Session:
             raise broken_seal(self.folder)
         restore(self.training, newest.files, manifest)
         self._checkpointer.saved = boundary
-        self._checkpointer.inexact = manifest.get("inexact") or why_inexact(self.folder)
+        self._checkpointer.inexact = manifest.get("inexact") or self._recorded_why_inexact()
         self.log.cut(boundary)
         self.training.warnings += newest.warnings
         reasons = reasons_inexact(seal, self.config, manifest)
         if lacks_replays(self.training, newest.files):
             reasons.insert(0, "it continues without replays")
         self._warn_if_inexact(boundary, reasons)
+
+    def _recorded_why_inexact(self) -> str:
+        """Return why the run is not exact, by its events and its history; '' if it is."""
+        return why_inexact(self.folder) or read_history(self.folder).why_inexact()
 
     def _warn_if_inexact(self, boundary: int, reasons: Sequence[str]) -> None:
         if reasons and boundary < self.config.rounds:

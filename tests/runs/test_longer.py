@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import tomllib
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import rookery
+from rookery.api import seeds_plan
 from rookery.errors import ConfigError
 from rookery.runs import changes
 from rookery.runs.changes import CHANGES, read_history
@@ -21,6 +23,8 @@ from rookery.runs.session import Session
 from tests.small import GAME as CHICKEN
 from tests.small import HUNT, SETTINGS, SMALL
 from tests.small import train as train_smallest
+
+pytestmark = pytest.mark.filterwarnings("ignore::rookery.errors.RookeryWarning")
 
 ALGORITHMS = (
     "dqn",
@@ -69,7 +73,7 @@ def kill(*arguments: Any) -> None:
 
 
 def kill_after(number: int) -> Callable[[Any], None]:
-    """Return what kills the process after a round, given to `show`."""
+    """Return what kills the process after a round, given as a callback."""
     return lambda result: kill() if result.number == number else None
 
 
@@ -86,9 +90,11 @@ def test_a_run_extended_twice_and_killed_each_time_has_the_digest_of_all_rounds_
     folder = tmp_path / "run"
     rookery.train(game, run=folder, **settings)
 
-    killed(lambda: rookery.resume(folder, rounds=6, workers=workers, show=kill_after(5)))
+    killed(
+        lambda: rookery.resume(folder, rounds=6, workers=workers, callback=kill_after(5))
+    )
     rookery.resume(folder)
-    killed(lambda: rookery.resume(folder, rounds=8, workers=0, show=kill_after(7)))
+    killed(lambda: rookery.resume(folder, rounds=8, workers=0, callback=kill_after(7)))
     run = rookery.resume(folder)
 
     assert run.config.rounds == 8
@@ -320,6 +326,70 @@ def test_an_async_run_can_be_extended_and_says_that_it_is_not_exact(tmp_path: Pa
     assert not run.is_exact
 
 
+FALLING_SEEDS = {**SETTINGS, "rate.schedule": "linear", "rounds": 4}
+
+
+def resume_seeds(folder: Path, **settings: Any) -> list[rookery.Run]:
+    """Resume seeds one by one in this process."""
+    return list(rookery.resume(folder, callback=lambda result: None, **settings))
+
+
+def test_seeds_whose_change_is_killed_half_way_all_get_it_on_the_next_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    longer = FALLING_SEEDS | {"rounds": 6, "rate.rounds": 4}
+    settings = {"seeds": range(3), "callback": lambda result: None}
+    expected = rookery.train(CHICKEN, run=whole, **settings, **longer)
+    rookery.train(CHICKEN, run=folder, **settings, **FALLING_SEEDS)
+    shutil.rmtree(folder / "seed-2")  # as if it had not started
+    change_run, changed = seeds_plan.change_run, []
+
+    def kill_at_second(run: rookery.Run, *arguments: Any) -> Any:
+        changed.append(run)
+        return change_run(run, *arguments) if len(changed) == 1 else kill()
+
+    monkeypatch.setattr(seeds_plan, "change_run", kill_at_second)
+    killed(lambda: resume_seeds(folder, rounds=6))
+    monkeypatch.undo()
+    assert [run.config.rounds for run in rookery.Run.seeds(folder)] == [6, 4, 4]
+
+    runs = resume_seeds(folder)
+
+    assert [run.digest() for run in runs] == [run.digest() for run in expected]
+    assert [run.metrics()["round"].max() for run in runs] == [6, 6, 6]
+    assert "pending" not in json.loads((folder / "seeds.json").read_text())
+
+
+def test_seeds_that_start_late_get_the_changes_that_the_others_got(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    settings = {"seeds": "0..1", "callback": lambda result: None}
+    rookery.train(CHICKEN, run=folder, **settings, **FALLING_SEEDS)
+    first, _ = (run.digest() for run in resume_seeds(folder, rounds=5, workers=0))
+    _, second = (run.digest() for run in resume_seeds(folder, rounds=6))
+    shutil.rmtree(folder / "seed-1")
+
+    runs = resume_seeds(folder)
+
+    assert runs[1].digest() == second
+    assert runs[1].config.rate.rounds == 4
+    assert [len(read_history(run.path).changes) for run in runs] == [2, 2]
+    assert runs[0].digest() != first
+
+
+def test_a_change_that_one_seed_cannot_have_is_made_in_none(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    settings = {"seeds": "0..1", "callback": lambda result: None}
+    rookery.train(CHICKEN, run=folder, **settings, **SETTINGS)
+    rookery.resume(folder / "seed-1", rounds=6)
+
+    with pytest.raises(ConfigError, match=r"seed-1 has trained 6 already"):
+        resume_seeds(folder, rounds=5)
+
+    assert [run.config.rounds for run in rookery.Run.seeds(folder)] == [4, 6]
+    assert [run.config.rounds for run in resume_seeds(folder)] == [4, 6]
+
+
 def test_a_run_killed_before_its_first_checkpoint_can_be_extended(tmp_path: Path) -> None:
     entry, config = configure(CHICKEN, settings=SETTINGS | {"checkpoints.every_rounds": 0})
     folder = tmp_path / "run"
@@ -327,7 +397,7 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_extended(tmp_path: Path
     killed(lambda: Session(entry, config, folder).run(kill_after(2)))
     whole = train_smallest(tmp_path / "whole", rounds=6)
 
-    killed(lambda: rookery.resume(folder, rounds=6, show=kill_after(1)))
+    killed(lambda: rookery.resume(folder, rounds=6, callback=kill_after(1)))
     run = rookery.resume(folder)
 
     assert run.config.rounds == 6
