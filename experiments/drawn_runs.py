@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from drawn_cases import Case
 
-from rookery.actor.evaluations import EVALUATION_SEED
+from rookery.actor.evaluations import evaluation_seed
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import Agent
 from rookery.api.lineups import seats_of
@@ -355,7 +355,7 @@ def evaluation_problems(folder: Path, case: Case) -> Iterator[str]:
 def _evaluated(folder: Path, case: Case) -> dict[str, float]:
     """Return each agent's mean return in the evaluation of a run's last round."""
     run = Run(folder, case.game, [x for x in case.code if ":" in x])
-    seed = (run.config.seed + EVALUATION_SEED + run.config.rounds) % 2**63
+    seed = evaluation_seed(run.config.seed, run.config.rounds)
     config = run.config.model_copy(update={"seed": seed})
     match = play_match(
         run.entry,

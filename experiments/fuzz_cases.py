@@ -225,7 +225,7 @@ class Headers:
     """A checkpoint of which one file at a time is damaged."""
 
     def __init__(self, folder: Path, draw: random.Random) -> None:
-        self._path = save_checkpoint(folder, 4, ARRAYS, {"rows": {"0": "a"}, "matches": 0})
+        self._path = save_checkpoint(folder, 4, ARRAYS, {"rows": {"0": "a"}})
         self._draw = draw
         self._whole = {file.name: file.read_bytes() for file in self._path.iterdir()}
 

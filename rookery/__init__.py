@@ -9,6 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.digest import Digest as Digest
+    from rookery.api.digest import digest as digest
+    from rookery.api.games import Check as Check
+    from rookery.api.games import Description as Description
+    from rookery.api.games import check as check
+    from rookery.api.games import describe as describe
+    from rookery.api.games import games as games
+    from rookery.api.results import Estimate as Estimate
+    from rookery.api.results import Runs as Runs
+    from rookery.api.results import interval as interval
+    from rookery.api.results import plot as plot
+    from rookery.api.results import table as table
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -17,6 +29,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.errors import PlayerError as PlayerError
     from rookery.errors import ProbeError as ProbeError
     from rookery.errors import RookeryError as RookeryError
+    from rookery.errors import RookeryWarning as RookeryWarning
     from rookery.evaluation.play import Match as Match
     from rookery.evaluation.play import play as play
     from rookery.evaluation.recordings import Recording as Recording
@@ -28,8 +41,12 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.independence.report import Independence as Independence
     from rookery.studies.schelling import Schelling as Schelling
     from rookery.studies.schelling import schelling as schelling
+    from rookery.training.training import Round as Round
 
 _NAMES = {
+    "api.digest": ("Digest", "digest"),
+    "api.games": ("Check", "Description", "check", "describe", "games"),
+    "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
@@ -38,6 +55,7 @@ _NAMES = {
         "PlayerError",
         "ProbeError",
         "RookeryError",
+        "RookeryWarning",
     ),
     "evaluation.play": ("Match", "play"),
     "evaluation.recordings": ("Recording",),
@@ -47,6 +65,7 @@ _NAMES = {
     "studies.independence.proof": ("independence",),
     "studies.independence.report": ("Independence",),
     "studies.schelling": ("Schelling", "schelling"),
+    "training.training": ("Round",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

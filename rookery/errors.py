@@ -7,6 +7,7 @@
     ├── AlgorithmError      a user's algorithm or network raised, or broke its contract
     ├── PlayerError         a scripted player does not fit its agent, or broke its contract
     └── ProbeError          a user's probe raised, or did not return numbers by name
+    RookeryWarning          a Python warning, in place of the command line's `warning: …`
 
 A few more are defined beside the only code that raises them, such as `NotSaved` in
 `runs.session`. A message says in one line what was found, what was expected and what to do.
@@ -17,8 +18,13 @@ from __future__ import annotations
 import difflib
 import errno
 import resource
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+KINDS = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
+"""How the kinds of arguments are called in messages."""
 LISTED = 16
 """Names listed where none is close."""
 
@@ -57,6 +63,35 @@ class PlayerError(RookeryError):
 
 class ProbeError(RookeryError):
     """A user's probe raised, or did not return numbers by name."""
+
+
+class RookeryWarning(UserWarning):
+    """Something that the user should know, and that does not stop Rookery."""
+
+
+def warn(line: str) -> None:
+    """Warn with the line of the user's code that called Rookery."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(line, RookeryWarning, stacklevel=level)
+
+
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in ("rookery", "contextlib")
+
+
+def checked(name: str, value: Any, *kinds: type) -> Any:
+    """Return an argument from Python, if it is of one of these kinds.
+
+    Raises:
+        ConfigError: naming the argument, what it is, and what was expected.
+    """
+    if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
+        return value
+    expected = " or ".join(KINDS.get(kind, kind.__name__) for kind in kinds)
+    text = " ".join(repr(value).split())
+    raise ConfigError(f"{name} is {text:.60}, expected {expected}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

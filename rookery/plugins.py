@@ -14,13 +14,14 @@ import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rookery.errors import ConfigError, nearest
+from rookery.local_code import bind, find_local, is_local, short_name
 from rookery.stop import LEAVING
 
 FOREIGN = ("pettingzoo", "gymnasium")
@@ -35,6 +36,8 @@ def foreign_name(name: str) -> tuple[str, str]:
 
 def load_object(path: str) -> Any:
     """Return the object at `./file.py:name` or `module:name`."""
+    if is_local(path):
+        return _load_local(path)
     source, colon, name = path.rpartition(":")
     if not colon or not source or not name:
         raise ConfigError(
@@ -42,6 +45,31 @@ def load_object(path: str) -> Any:
             "./file.py:name or module:name."
         )
     return attribute(load_module(source), name, source)
+
+
+def _load_local(path: str) -> Any:
+    code = find_local(path)
+    if code is None:
+        name = short_name(path)
+        raise ConfigError(
+            f"'{path}' was defined in a notebook or a script, where only the Python "
+            f"process that defined it finds it: define {name} again and pass it, or put it "
+            f"into a file and name it ./file.py:{name}."
+        )
+    return code
+
+
+def stands_in(path: str, named: Iterable[str]) -> bool:
+    """Whether the user named code for a local name that a run has recorded.
+
+    A class that was defined in a notebook can be defined again, or be in a file by now: it
+    must have the same name.
+    """
+    for name in named if is_local(path) else ():
+        if short_name(name) == short_name(path):
+            bind(path, load_object(name))
+            return True
+    return False
 
 
 def load_module(source: str) -> ModuleType:

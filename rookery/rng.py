@@ -35,6 +35,17 @@ class Purpose(IntEnum):
     INITIAL = 8
     EVALUATION = 9
     LEARNER_NOISE = 10
+    PROBE = 11
+    AFTER_TRAINING = 12
+
+
+def keyed_seed(seed: int, purpose: Purpose, *path: int) -> int:
+    """Return a seed for one purpose under a seed, below 2**63.
+
+    Unlike a sum, it differs from the seeds of other purposes, paths and seeds.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(purpose), *path))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def philox(counters: Array, round_keys: Array) -> Array:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from itertools import combinations
-from math import lcm
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,52 @@ import numpy as np
 
 from rookery.actor.parts import RunParts
 from rookery.actor.policies import PublishedWeights, Weights, exploration_of
+from rookery.config.run import Config
 from rookery.errors import ProbeError
 from rookery.evaluation.play import Match, Seat, play_match
-from rookery.evaluation.probes import PROBE_SEED, ProbeGame, probe_of
+from rookery.evaluation.probes import ProbeGame, probe_of
 from rookery.evaluation.recordings import Recording
 from rookery.evaluation.trained import TrainedAgent
 from rookery.protocol.arena import MATCHES
+from rookery.rng import Purpose, keyed_seed
 from rookery.specs import Array
 
 MOST_TRACEBACK = 8192
-EVALUATION_SEED = 2**62
-"""Added to the seed, so that evaluations do not play the games agents are trained in."""
+RECORDINGS = "recordings"
+"""The folder of recordings, and the name of a recording among what is due."""
+PROBE = "probe"
+EVALUATED = {"greedy": True, "as_trained": False}
+"""The players of an evaluation, and whether they act greedily."""
+
+
+def due_at(config: Config, boundary: int) -> set[str]:
+    """Return what is due at a boundary: evaluations by players, RECORDINGS, PROBE.
+
+    It depends on the number of the round alone, so that it can be changed on resume. A
+    probe is also called before the first round, to catch mistakes.
+    """
+    due: set[str] = set()
+    if boundary and _is_multiple(boundary, config.evaluate.every_rounds):
+        due |= set(EVALUATED)
+    if boundary and _is_multiple(boundary, config.record.every_rounds):
+        due.add(RECORDINGS)
+    if config.probe.code and _is_multiple(boundary, config.probe.every_rounds):
+        due.add(PROBE)
+    return due
+
+
+def _is_multiple(number: int, every: int) -> bool:
+    return every > 0 and number % every == 0
+
+
+def recording_file(folder: Path, boundary: int) -> Path:
+    """Return the file of the episode that is recorded at a boundary."""
+    return folder / RECORDINGS / f"round-{boundary}.safetensors"
+
+
+def evaluation_seed(seed: int, boundary: int) -> int:
+    """Return the seed of a boundary's evaluations: not a game that agents train in."""
+    return keyed_seed(seed, Purpose.EVALUATION, boundary)
 
 
 class Evaluations:
@@ -41,39 +74,22 @@ class Evaluations:
     ) -> None:
         self._entry, self._agents = parts.entry, parts.agents
         self._config = config = parts.process_spec.config
-        self._folder = Path(parts.process_spec.folder) / "recordings"
+        self._folder = Path(parts.process_spec.folder)
         self._counters, self._reports = parts.arena.counters, parts.arena.match_reports()
         self._published, self._beat = published, beat
-        self._evaluate_every = config.evaluate.every_rounds
-        self._record_every = config.record.every_rounds
         self._probe = probe_of(config)
-        self._probe_every = config.probe.every_rounds if self._probe else 0
         self._cut = 0
         """The number of episodes cut off at this boundary."""
 
     def are_due(self, boundary: int) -> bool:
         """Whether anything is due at a boundary and has not been run."""
-        is_due = (
-            _is_due(self._evaluate_every, boundary)
-            or _is_due(self._record_every, boundary)
-            or self._probe_is_due(boundary)
-        )
-        return is_due and self._counters.load(MATCHES) < self._number_of(boundary)
+        is_new = self._counters.load(MATCHES) <= boundary
+        return is_new and bool(due_at(self._config, boundary))
 
-    def _probe_is_due(self, boundary: int) -> bool:
-        """Whether to call the probe; before the first round too, to catch mistakes."""
-        return self._probe_every > 0 and boundary % self._probe_every == 0
-
-    def _number_of(self, boundary: int) -> int:
-        """Return at how many boundaries up to this one something was due."""
-        periods = [self._evaluate_every, self._record_every, self._probe_every]
-        periods = [period for period in periods if period]
-        count = int(self._probe_every > 0)  # boundary 0
-        # Inclusion and exclusion: boundaries at which several are due count once.
-        for size in range(1, len(periods) + 1):
-            for subset in combinations(periods, size):
-                count += (-1) ** (size + 1) * (boundary // lcm(*subset))
-        return count
+    def mark_done(self, boundary: int) -> None:
+        """Record that everything due up to a boundary has been run."""
+        if self._counters.load(MATCHES) <= boundary:
+            self._counters.store(MATCHES, boundary + 1)
 
     def run(self, boundary: int, steps: Array) -> None:
         """Run everything that is due at a boundary, and report it.
@@ -86,29 +102,28 @@ class Evaluations:
         weights = self._published.exact(boundary) if is_exact else self._published.newest()
         report: dict[str, Any] = {"round": boundary, "evaluations": {}}
         self._cut = 0
-        if _is_due(self._evaluate_every, boundary):
-            for name, greedy in (("greedy", True), ("as_trained", False)):
-                seats = self._seats(weights, steps, greedy)
-                match = self._play(boundary, seats, episodes=self._config.worlds)
-                summary = {"episodes": len(match.episodes), **match.summary()}
-                report["evaluations"][name] = summary
-        if _is_due(self._record_every, boundary):
+        due = due_at(self._config, boundary)
+        for name in filter(due.__contains__, EVALUATED):
+            seats = self._seats(weights, steps, EVALUATED[name])
+            match = self._play(boundary, seats, episodes=self._config.worlds)
+            summary = {"episodes": len(match.episodes), **match.summary()}
+            report["evaluations"][name] = summary
+        if RECORDINGS in due:
             seats = self._seats(weights, steps, greedy=True)
             match = self._play(boundary, seats, episodes=1, record=True)
             report["unrecorded"] = self._save(match.recordings[0], boundary)
-        if self._probe_is_due(boundary):
-            report["probe"] = self._call_probe(boundary, weights)
+        if PROBE in due:
+            report[PROBE] = self._call_probe(boundary, weights)
         if self._cut:
             report["cut"] = self._cut
-        number = self._number_of(boundary)
-        self._reports.write(number, report)
-        self._counters.store(MATCHES, number)
+        self._reports.write(boundary, report)
 
     def _save(self, recording: Recording, boundary: int) -> str:
         """Write a recording; return '', or the reason why it could not be written."""
         try:
-            self._folder.mkdir(exist_ok=True)
-            recording.save(self._folder / f"round-{boundary}.safetensors")
+            path = recording_file(self._folder, boundary)
+            path.parent.mkdir(exist_ok=True)
+            recording.save(path)
         except OSError as error:
             return error.strerror or str(error)
         return ""
@@ -119,7 +134,7 @@ class Evaluations:
         copies = Weights({i: array.copy() for i, array in weights.arrays.items()})
         seats = self._seats(copies, np.zeros(len(self._agents)), greedy=True)
         players = {agent.id: seat for agent, seat in zip(self._agents, seats, strict=True)}
-        seed = (self._config.seed + PROBE_SEED + boundary) % 2**63
+        seed = keyed_seed(self._config.seed, Purpose.PROBE, boundary)
         config = self._config.model_copy(update={"seed": seed})
         game = ProbeGame(self._entry, config, self._agents, boundary, self._beat)
         try:
@@ -146,14 +161,10 @@ class Evaluations:
         return seats
 
     def _play(self, boundary: int, seats: list[Seat], **options: Any) -> Match:
-        seed = (self._config.seed + EVALUATION_SEED + boundary) % 2**63
+        seed = evaluation_seed(self._config.seed, boundary)
         config = self._config.model_copy(update={"seed": seed})
         match = play_match(
             self._entry, config, seats, round_number=boundary, beat=self._beat, **options
         )
         self._cut += match.cut
         return match
-
-
-def _is_due(every: int, number: int) -> bool:
-    return every > 0 and number > 0 and number % every == 0

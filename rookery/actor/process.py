@@ -64,6 +64,7 @@ class ActorProcess:
         if self._evaluations.are_due(boundary):
             self._schedule.await_end(boundary)
             self._evaluations.run(boundary, self.actor.state.steps)
+        self._evaluations.mark_done(boundary)
 
     def close(self) -> None:
         """Close the game."""

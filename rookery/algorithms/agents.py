@@ -26,8 +26,9 @@ def _agent(config: Config, number: int, spec: AgentSpec) -> Agent:
     if settings.player is not None:
         return Agent(number, spec, settings, player=settings.player)
     algorithm = find_algorithm(settings.algorithm)
-    if settings.rate.updates is None:  # then the rate's schedule ends with the run
-        updates = max(1, config.rounds * algorithm.learner.updates(settings))
+    if settings.rate.updates is None:
+        rounds = settings.rate.rounds or config.rounds
+        updates = max(1, rounds * algorithm.learner.updates(settings))
         rate = settings.rate.model_copy(update={"updates": updates})
         settings = settings.model_copy(update={"rate": rate})
     return Agent(number, spec, settings, algorithm, learns=settings.learning)

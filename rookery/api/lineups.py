@@ -12,6 +12,7 @@ from rookery.config.toml import write_config
 from rookery.errors import ConfigError
 from rookery.evaluation.play import Match, Seat, agents_of, assign_seats, play_match
 from rookery.games.registry import Entry
+from rookery.rng import Purpose, keyed_seed
 from rookery.runs.configure import configure, seat
 from rookery.runs.folder import CONFIG, new_run, seeds_of
 from rookery.runs.run import Run
@@ -107,7 +108,8 @@ def changed_config(run: Run, overrides: Sequence[str]) -> Config:
             )
     _, config = configure(run.entry.name, overrides, run.path / CONFIG)
     # So that the agents do not play the games that they were trained in.
-    return config.model_copy(update={"seed": (config.seed + 2**61) % 2**63})
+    seed = keyed_seed(config.seed, Purpose.AFTER_TRAINING)
+    return config.model_copy(update={"seed": seed})
 
 
 def write_new_run(folder: Path | None, setup: Setup) -> Path:

@@ -2,69 +2,269 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
 
 from rookery.algorithms.torch_setup import standard_state
-from rookery.protocol.user_files import code_of_agent
-from rookery.runs.configure import configure
-from rookery.runs.folder import new_run
-from rookery.runs.run import Run, resumed_config
+from rookery.api.display import in_notebook
+from rookery.api.progress import Progress
+from rookery.api.results import Runs
+from rookery.api.seeds import (
+    Batch,
+    algorithms_of,
+    parse_seeds,
+    resume_seeds,
+    train_seeds,
+)
+from rookery.api.seeds_plan import SeedsPlan, new_seeds
+from rookery.config.messages import shown
+from rookery.config.run import Config
+from rookery.errors import ConfigError, checked, warn
+from rookery.games.registry import find
+from rookery.local_code import is_code, is_local, name_of, short_name
+from rookery.printing import err, say
+from rookery.protocol.user_files import code_of
+from rookery.runs.configure import configure, tree_of
+from rookery.runs.folder import SEEDS, RunLock, new_run, seeds_of
+from rookery.runs.resume import probes_in, resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stdio import guarded
+from rookery.stop import StopFlag, Stopped
+from rookery.storage.access import is_file
 from rookery.training.training import Round
+
+Callback = Callable[[Round], bool | None]
+
+
+@overload
+def train(
+    game: str | type,
+    /,
+    *,
+    seeds: None = None,
+    run: str | Path | None = None,
+    progress: bool | None = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> Run: ...
+
+
+@overload
+def train(
+    game: str | type,
+    /,
+    *,
+    seeds: str | Iterable[int],
+    run: str | Path | None = None,
+    progress: bool | None = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> Runs: ...
 
 
 @guarded()
 @standard_state()
 def train(
-    game: str,
+    game: str | type,
     /,
     *,
+    seeds: str | Iterable[int] | None = None,
     run: str | Path | None = None,
-    show: Callable[[Round], None] = lambda result: None,
+    progress: bool | None = None,
+    callback: Callback | None = None,
     **settings: Any,
-) -> Run:
+) -> Run | Runs:
     """Train the agents of a game and return the run.
 
     Args:
-        game: a name from `rookery games`, or `./mine.py:Zap`.
-        run: its folder; by default the next free one in runs/.
-        show: called after every round with its result.
+        game: a name from `rookery games`, `./mine.py:Zap`, or the class itself.
+        seeds: several seeds instead of one, as `range(10)`, `[1, 4, 7]` or `"0..9"`. They
+            are trained side by side, and the result is a list of runs. With a callback, or
+            with classes that other processes cannot import, they are trained one by one.
+        run: the folder; by default the next free one in runs/.
+        progress: whether to show it: by default live in a terminal or a notebook, and not
+            elsewhere. True prints a line every ten seconds elsewhere; False is silent.
+        callback: called after every round with a `Round`. If it returns True, the run
+            (with `seeds`, the run of this seed) stops and is saved, and can be resumed. If
+            it raises, the run is saved, too.
         **settings: as on the command line: `rounds=300`, `agents={1: {…}}`,
             `game={"agents": 4}`, or dotted in a mapping: `**{"replay.capacity": 50_000}`.
+            Classes can stand for their names: `algorithm=MyNetwork`.
+
+    Warnings are Python warnings (`RookeryWarning`), and are in the run's events.jsonl.
     """
+    if "show" in settings:
+        raise ConfigError("train has no 'show': write callback=….")
+    output = Output(progress, callback)
     entry, config = configure(game, settings=settings)
-    path = new_run(Path(run) if run is not None else None, entry.name)
-    session = Session(entry, config, path)
-    session.run(show)
-    code = [name for x in session.training.agents for name in code_of_agent(x.settings)]
-    return Run(path, game, code)
+    folder = None if run is None else Path(checked("run", run, str, Path))
+    numbers = None if seeds is None else parse_seeds(seeds)
+    config = _in_one_process(config, output)
+    algorithms = [*algorithms_of(config).values()]
+    if numbers is None:
+        path = new_run(folder, entry.name)
+        output.train(Session(entry, config, path, output.stop))
+        return Run(path, entry.name, algorithms)
+    if callback is None and not _local_code(config):
+        with output.batch() as batch:
+            path = Path(train_seeds(entry, config, folder, numbers, batch)["run"])
+        return Runs(path, Run.seeds(path, entry.name, algorithms))
+    path = new_seeds(entry, config, folder, numbers)
+    with closing(RunLock(path)):
+        for seed in numbers:
+            (path / f"seed-{seed}").mkdir()
+            seeded = config.model_copy(update={"seed": seed})
+            output.train(Session(entry, seeded, path / f"seed-{seed}", output.stop))
+    return Runs(path, Run.seeds(path, entry.name, algorithms))
 
 
 @guarded()
 @standard_state()
 def resume(
     run: str | Path,
-    game: str | None = None,
-    algorithm: str | Sequence[str] | None = None,
+    game: str | type | Mapping[str, Any] | None = None,
+    algorithm: str | type | Sequence[str | type] | None = None,
     *,
-    probe: str | None = None,
-    show: Callable[[Round], None] = lambda result: None,
-) -> Run:
-    """Resume a run that was stopped, failed or was killed, and return it.
+    probe: str | Callable[..., Any] | Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> Run | Runs:
+    """Resume a run that was stopped, failed or was killed, or train it longer; return it.
 
     Args:
-        run: its folder.
-        game: the game's name as in training, if it is not built in.
+        run: its folder, or a folder of seeds.
+        game: the game as in training, by name or as a class, if it is not built in.
         algorithm: the same for algorithms that are not built in.
-        probe: the same for the run's probe.
-        show: called after every round with its result.
+        probe: the same for the run's probe; or another one, or settings as in `train`.
+        progress: as in `rookery.train`.
+        callback: as in `rookery.train`.
+        **settings: to change from here on, as in `rookery.train`: `rounds=400`,
+            `evaluate={"every_rounds": 10}`. They are written into the run's folder.
     """
-    opened = Run(run, game, algorithm)
+    output = Output(progress, callback)
+    path = Path(checked("run", run, str, Path))
+    if isinstance(game, Mapping):  # settings, as in `train`
+        settings["game"], game = game, None
+    if probe is not None:
+        settings["probe"] = probe if isinstance(probe, Mapping) else {"code": probe}
+    if seeds_of(path) or is_file(path / SEEDS):
+        return _resume_seeds(path, game, algorithm, settings, output)
+    return _resume_one(path, game, algorithm, settings, output)
+
+
+def _resume_one(
+    path: Path, game: Any, algorithm: Any, settings: Mapping[str, Any], output: Output
+) -> Run:
+    opened = Run(path, game, algorithm)
     _ = opened.agents  # report all errors before the start
-    overrides = [f"probe.code={probe}"] if probe is not None else []
-    config = resumed_config(opened, overrides)
-    Session(opened.entry, config, opened.path, resume=True).run(show)
-    return opened
+    config = _in_one_process(resumed_config(opened, settings=settings), output)
+    output.train(Session(opened.entry, config, path, output.stop, resume=True))
+    return Run(path, game, algorithm)  # its settings may have changed
+
+
+def _resume_seeds(
+    path: Path, game: Any, algorithm: Any, settings: Mapping[str, Any], output: Output
+) -> Runs:
+    name = game if game is None or isinstance(game, str) else find(game).name
+    listed = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
+    algorithms, tree = [_name(code) for code in listed], tree_of(settings)
+    if output.callback is None and not any(map(is_local, [name or "", *algorithms])):
+        with output.batch() as batch:
+            resume_seeds(path, tree, name, algorithms, batch)
+    else:
+        probes = probes_in(tree)
+        named = {"probe.code": probes[0]} if probes else {}
+        with closing(RunLock(path)):
+            plan = SeedsPlan(path, name, algorithms, probes, output.say)
+            for seed in plan.prepare(tree):
+                _resume_one(path / f"seed-{seed}", name, algorithms, named, output)
+    return Runs(path, Run.seeds(path, name, algorithms))
+
+
+class Output:
+    """What a training shows to the user, and what it asks: progress, lines, callback."""
+
+    def __init__(self, progress: bool | None, callback: Callback | None) -> None:
+        if progress is not None:
+            checked("progress", progress, bool)
+        if callback is not None and not callable(callback):
+            raise ConfigError(f"callback is {shown(repr(callback))}, expected a function.")
+        self.callback = callback
+        self.notes: list[str] = []
+        """Lines that were shown, and belong in the log of every run."""
+        self.stop = StopFlag()
+        self.quiet = progress is False
+        if progress is None:
+            self.quiet = not (err.is_terminal or in_notebook())
+        self.say: Callable[[str], None] = _ignore if progress is False else say
+
+    def train(self, session: Session) -> None:
+        """Train a session to its end, or until the callback stops it."""
+        session.say, session.show_warning = self.say, warn
+        for line in self.notes:
+            session.log.event("note", line=line)
+        session.announce()
+        if session.note:
+            self.say(session.note)
+        with suppress(Stopped), Progress(err, session, self.quiet) as progress:
+            session.run(lambda result: self._end_round(progress, result))
+
+    def _end_round(self, progress: Progress, result: Round) -> None:
+        progress.show(result)
+        answer = None if self.callback is None else self.callback(result)
+        if isinstance(answer, bool | np.bool):
+            if answer:
+                raise Stopped
+        elif answer is not None:
+            raise ConfigError(
+                f"callback returned {shown(repr(answer))} after round {result.number}: "
+                "return True to stop the run, and None to continue."
+            )
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Give seeds that are trained side by side; Ctrl-C stops and saves them."""
+        is_main = threading.current_thread() is threading.main_thread()
+        try:
+            with self.stop.listening() if is_main else nullcontext():
+                yield Batch(self.stop, self.quiet, self.say, warn)
+        except Stopped:
+            raise KeyboardInterrupt from None
+
+
+def _ignore(line: str) -> None:
+    """Show nothing."""
+
+
+def _name(code: Any) -> str:
+    return name_of(code) if is_code(code) else str(code)
+
+
+def _local_code(config: Config) -> list[str]:
+    """Return the names of code that no other process can import."""
+    return sorted(set(filter(is_local, [*code_of(config), config.probe.code or ""])))
+
+
+def _in_one_process(config: Config, output: Output) -> Config:
+    """Return a configuration without workers, if they could not import the user's code."""
+    if not (local := _local_code(config)):
+        return config
+    names = ", ".join(map(short_name, local))
+    reason = f"{names} is defined in a notebook or a script, where workers cannot import it"
+    if config.workers not in ("auto", 0):
+        raise ConfigError(
+            f"workers is {config.workers}, but {reason}: leave workers out, or put it into "
+            "a file."
+        )
+    if config.workers == "auto":
+        line = f"one process (workers=0): {reason}. Code in a file can have workers."
+        output.notes.append(line)
+        output.say(line)
+    return config.model_copy(update={"workers": 0})

@@ -45,14 +45,13 @@ def describe_program(version: Version = False) -> None:
 
 def games(as_json: AsJson = False) -> None:
     """List the built-in games."""
-    from rookery.cli.output import games_table
-    from rookery.games.registry import entries_by_name
+    from rookery.api.games import games
 
-    entries = entries_by_name()
+    known = games()
     if as_json:
-        print_json({"games": {name: entry.summary for name, entry in entries.items()}})
+        print_json(known.to_json())
     else:
-        out.print(games_table(entries.values()))
+        out.print(known)
         out.print(Text("rookery describe GAME shows more about a game.", "dim"))
 
 
@@ -60,49 +59,40 @@ def describe(
     game: Game = None, overrides: Overrides = None, as_json: AsJson = False
 ) -> None:
     """Describe a game: agents, observations, actions, players and settings."""
-    from rookery.cli.output import game_facts, print_game
-    from rookery.evaluation.play import agents_of
-    from rookery.runs.configure import configure
+    from rookery.api.games import describe
 
-    entry, config = configure(game, overrides or ())
-    agents = agents_of(entry, config)
+    description = describe(game, overrides=overrides or ())
     if as_json:
-        print_json(game_facts(entry, agents))
+        print_json(description.to_json())
     else:
-        print_game(out, entry, agents, config)
+        out.print(description)
 
 
 def check(game: Game = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Check a game's contract: independent worlds, exact snapshots, fair seats."""
-    from rookery.cli.output import print_finding
-    from rookery.games.conformance.checks import check_game
-    from rookery.runs.configure import configure
+    from rookery.api.games import check, finding_line
+    from rookery.games.conformance.checks import Finding
 
-    entry, config = configure(game, overrides or ())
-    findings = []
-    for finding in check_game(entry, config.game.settings, config.seed):
-        findings.append(finding)
+    def show(finding: Finding) -> None:
         if not as_json:
-            print_finding(out, finding)
+            out.print(finding_line(finding), soft_wrap=True)
+
+    result = check(game, overrides=overrides or (), callback=show)
     if as_json:
-        print_json({"game": entry.name, "checks": [vars(finding) for finding in findings]})
-    if any(finding.result == "failed" for finding in findings):
+        print_json(result.to_json())
+    if not result.passed:
         raise typer.Exit(1)
 
 
 def digest(run: RunFolder, named_game: NamedGame = None, as_json: AsJson = False) -> None:
     """Print the SHA-256 of every agent's learner state and experience."""
-    from rookery.runs.run import Run
+    from rookery.api.digest import digest
 
-    digests = Run(run, named_game).digest()
+    digests = digest(run, named_game)
     if as_json:
-        print_json(digests)
-        return
-    for agent, value in digests["agents"].items():
-        tell(f"{value}  agent {agent}")
-    tell(f"{digests['run']}  run")
-    if not digests["exact"]:
-        tell(f"Not exact: {digests['why']}")
+        print_json(digests.to_json())
+    else:
+        tell(str(digests))
 
 
 def export(

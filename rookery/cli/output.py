@@ -1,11 +1,11 @@
-"""Output of the command line: tables, progress bars and descriptions of games."""
+"""Output of the command line: tables and progress bars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -18,17 +18,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from rookery.config.resolve import SettingRow, describe_settings
 from rookery.config.run import Config
 from rookery.evaluation.play import Match, cut_line
-from rookery.games.gridworld import GridEngine
-from rookery.games.registry import Entry
 from rookery.printing import print_json, say
-from rookery.specs import AgentSpec
 
 if TYPE_CHECKING:
     from rookery.bench.measure import Report
-    from rookery.games.conformance.checks import Finding
     from rookery.runs.health import Health
 
 STATE_COLOURS = {
@@ -39,93 +34,11 @@ STATE_COLOURS = {
     "ended": "dim",
 }
 
-MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
-
 
 def say_cut(match: Match, config: Config) -> None:
     """Warn of episodes that were cut off, if there were any."""
     if match.cut:
         say(f"warning: {cut_line(match.cut, config)}")
-
-
-def games_table(entries: Iterable[Entry]) -> Table:
-    """Return a table of games with summaries and players."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("game", style="cyan", no_wrap=True)
-    table.add_column("summary")
-    table.add_column("players", style="dim")
-    for entry in entries:
-        table.add_row(entry.name, entry.summary, ", ".join(entry.players))
-    return table
-
-
-def game_facts(entry: Entry, agents: Sequence[AgentSpec]) -> dict[str, Any]:
-    """Return a game's description as plain data."""
-    return {
-        "game": entry.name,
-        "summary": entry.summary,
-        "players": list(entry.players),
-        "agents": [
-            {
-                "id": spec.id,
-                "role": spec.role,
-                "actions": list(spec.action_names),
-                "parts": {name: str(part) for name, part in spec.parts.items()},
-            }
-            for spec in agents
-        ],
-        "settings": [row._asdict() for row in describe_settings(entry.settings, "game")],
-    }
-
-
-def print_game(
-    console: Console, entry: Entry, agents: Sequence[AgentSpec], config: Config
-) -> None:
-    """Print the description of a game."""
-    name = (entry.name, "bold cyan")
-    console.print(Text.assemble(name, f"  {entry.summary}\n"))
-    game = entry.build(config.game.settings, 1, config.seed)
-    if isinstance(game, GridEngine):
-        console.print(game.show(), style="dim")
-        console.print()
-    game.close()
-    console.print(_agents_table(agents))
-    players = f"  {', '.join(entry.players)}"
-    console.print(Text.assemble(("\nplayers", "bold"), players))
-    console.print()
-    console.print(settings_table(describe_settings(entry.settings, "game")))
-
-
-def _agents_table(agents: Sequence[AgentSpec]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("agent", "role", "observations", "actions"):
-        table.add_column(name)
-    for spec in agents:
-        parts = "\n".join(
-            f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
-            for name, part in spec.parts.items()
-        )
-        table.add_row(spec.id, spec.role, parts, ", ".join(spec.action_names))
-    return table
-
-
-def settings_table(rows: Iterable[SettingRow]) -> Table:
-    """Return a table of settings with default, type and meaning."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("setting", style="cyan", no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("type", style="dim")
-    table.add_column("meaning", overflow="fold")
-    for row in rows:
-        table.add_row(row.key, row.default, row.type, row.description)
-    return table
-
-
-def print_finding(console: Console, finding: Finding) -> None:
-    """Print the result of one check of a game."""
-    mark, detail = MARKS[finding.result], (finding.detail, "dim")
-    line = Text.assemble(mark, f" {finding.sentence} ", detail)
-    console.print(line, soft_wrap=True)
 
 
 def matches_table(matches: Mapping[str, Match]) -> Table:

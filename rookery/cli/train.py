@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from rookery.printing import command, err, print_json, say, tell
 from rookery.stdio import take_lost
 
 if TYPE_CHECKING:
+    from rookery.api.seeds import Batch
     from rookery.config.run import Config
     from rookery.games.registry import Entry
     from rookery.runs.session import Session
@@ -36,7 +38,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train the agents of a game."""
-    from rookery.cli.seeds import parse_seeds, train_seeds
+    from rookery.api.seeds import parse_seeds, train_seeds
     from rookery.runs.configure import configure
     from rookery.runs.folder import new_run
 
@@ -46,7 +48,9 @@ def train(
     if config_file is not None:
         _refuse_untrusted_code(config, [game or "", *settings], config_file)
     if seeds:
-        summary = train_seeds(game, settings, config_file, run, parse_seeds(seeds[-1]))
+        numbers = parse_seeds(seeds[-1].removeprefix("seeds="))
+        with _batch(quiet=as_json) as batch:
+            summary = train_seeds(entry, config, run, numbers, batch)
     else:
         path = new_run(run, entry.name)
         summary = train_one(entry, config, path, quiet=as_json)
@@ -60,12 +64,13 @@ def _refuse_untrusted_code(
     config: Config, overrides: Sequence[str], config_file: Path
 ) -> None:
     """Refuse code that only a configuration file names, and not the command line."""
+    from rookery.api.seeds import algorithms_of
     from rookery.evaluation.probes import check_named
     from rookery.runs.run import untrusted_algorithms
 
     named = [override.partition("=")[2].strip("\"' ") for override in overrides]
     check_named(config, named, str(config_file))
-    algorithms = _algorithms(config)
+    algorithms = algorithms_of(config)
     if missing := untrusted_algorithms(algorithms.values(), named):
         key = next((k for k, name in algorithms.items() if name == missing[0]), "algorithm")
         raise ConfigError(
@@ -74,14 +79,18 @@ def _refuse_untrusted_code(
         )
 
 
-def _algorithms(config: Config) -> dict[str, str]:
-    """Return all algorithms of a configuration, by the setting that names them."""
-    from rookery.config.messages import dotted
+@contextmanager
+def _batch(quiet: bool) -> Iterator[Batch]:
+    """Give seeds that are trained side by side; a signal stops them, and then this."""
+    from rookery.api.seeds import Batch
+    from rookery.stop import StopFlag, Stopped
 
-    groups = {(): config} | {("agents", key): each for key, each in config.agents.items()}
-    code = {(*path, "algorithm"): each.algorithm for path, each in groups.items()}
-    code |= {(*path, "network", "module"): x.network.module for path, x in groups.items()}
-    return {dotted(path): name for path, name in code.items() if name}
+    stop = StopFlag()
+    try:
+        with stop.listening():
+            yield Batch(stop, quiet, say, lambda line: say(f"warning: {line}"))
+    except Stopped:
+        sys.exit(128 + (stop.signal or 0))
 
 
 def resume(
@@ -91,17 +100,24 @@ def resume(
     named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
-    """Resume a run that was stopped, failed or was killed."""
-    from rookery.cli.seeds import resume_seeds
+    """Resume a run that was stopped, failed or was killed, or train it longer.
+
+    `rookery resume RUN rounds=400` trains a run longer, also one that has finished. Other
+    settings that can be changed: evaluate.*, record.*, probe.*, checkpoints.*, workers,
+    restarts.*, rate.rounds and rate.updates. Changes are written to the run's folder.
+    """
+    from rookery.api.seeds import resume_seeds
+    from rookery.config.parse import parse_overrides
     from rookery.runs.folder import SEEDS, seeds_of
-    from rookery.runs.run import Run, resumed_config
+    from rookery.runs.resume import resumed_config
+    from rookery.runs.run import Run
     from rookery.storage.access import is_file
 
     algorithms = named_algorithms or []
     if seeds_of(run) or is_file(run / SEEDS):
-        code = [f"--algorithm={name}" for name in algorithms]
-        code += [f"--game={named_game}"] if named_game else []
-        summary = resume_seeds(run, overrides or [], code, named_game)
+        settings = parse_overrides(overrides or [])
+        with _batch(quiet=as_json) as batch:
+            summary = resume_seeds(run, settings, named_game, algorithms, batch)
         if as_json:
             print_json(summary)
         return
@@ -126,18 +142,21 @@ def train_one(
     from metrics.jsonl, so lines that a full disk has cost are missing from `updates` and
     `seconds`. `agents` has the metrics of the last round.
     """
-    from rookery.cli.progress import Progress
+    from rookery.api.progress import Progress
     from rookery.stop import StopFlag, Stopped
 
     stop = StopFlag()
     session = _build(entry, config, path, stop, resume)
-    for line in session.training.warnings:
-        say(f"warning: {line}")
     session.say = say
+    session.announce()
     if session.note:
         say(session.note)
     if resume and session.done == config.rounds:
-        say(f"{path} has finished all its {config.rounds} rounds: nothing left to do.")
+        longer = command("resume", path, f"rounds={2 * config.rounds}")
+        say(
+            f"{path} has finished all its {config.rounds} rounds: nothing left to do. To "
+            f"train longer: {longer}"
+        )
     elif not quiet:
         say(memory_line(session.training.arena.sizes()))
     try:
@@ -189,11 +208,12 @@ def _say_stopped(path: Path, rounds: int) -> None:
 
 
 def _say_next(path: Path, entry: Entry, config: Config) -> None:
+    from rookery.api.seeds import algorithms_of
     from rookery.games.registry import entries_by_name
     from rookery.runs.run import untrusted_algorithms
 
     code: list[str] = []
-    for name in untrusted_algorithms(_algorithms(config).values(), ()):
+    for name in untrusted_algorithms(algorithms_of(config).values(), ()):
         code += ["--algorithm", name]
     if entry.name not in entries_by_name():
         code += ["--game", entry.name]

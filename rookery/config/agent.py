@@ -108,10 +108,15 @@ class RateConfig(Settings):
     end: float = Field(
         0.1, ge=0, le=1, description="Final learning rate, as a fraction of the first."
     )
+    rounds: int | None = Field(
+        None,
+        ge=1,
+        description="Rounds until the final rate; by default all rounds of the run.",
+    )
     updates: int | None = Field(
         None,
         ge=1,
-        description="Updates until the final rate; by default all updates of the run.",
+        description="Updates until the final rate; by default all updates of rate.rounds.",
     )
     warmup: int = Field(
         0, ge=0, description="Updates over which the rate rises linearly from 0."

@@ -211,6 +211,13 @@ class Config(AgentSettings):
         "'hunter*'. Patterns apply in order, and an agent's own id last.",
     )
 
+    def __repr__(self) -> str:
+        names = ("algorithm", "rounds", "seed", "workers")
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"<Config {self.game.name}: {values}, …>"
+
+    __str__ = __repr__
+
     def agent(self, agent_id: str | int) -> AgentConfig:
         """Return one agent's settings: those for all, then patterns, then its own id."""
         name = str(agent_id)

@@ -6,7 +6,6 @@ episodes are not over-represented.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import numpy as np
 
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.errors import ConfigError, nearest
+from rookery.errors import ConfigError, nearest, warn
 from rookery.evaluation.recordings import Recorder, Recording
 from rookery.evaluation.tables import table_of
 from rookery.games.episodes import Episode
@@ -191,7 +190,7 @@ def assign_seats(agents: Sequence[AgentSpec], players: Seats) -> list[Seat]:
 
 
 def play(
-    game: str,
+    game: str | type,
     players: Seats = "random",
     *,
     episodes: int = 1,
@@ -204,7 +203,7 @@ def play(
     """Let trained or scripted players play whole episodes of a game.
 
     Args:
-        game: a name from `rookery games`, or `./mine.py:Zap`.
+        game: a name from `rookery games`, `./mine.py:Zap`, or the class itself.
         players: one player for all agents, a list, or a mapping from agent id to player;
             agents that a mapping leaves out are played at random. A player is a trained
             agent (from `Run.players`), the name of one of the game's scripted players, or
@@ -217,12 +216,12 @@ def play(
         **settings: of the game.
     """
     entry = find(game)
-    raw = {"seed": seed, "worlds": worlds, "game": {**settings, "name": game}}
+    raw = {"seed": seed, "worlds": worlds, "game": {**settings, "name": entry.name}}
     config = resolve(raw | {"evaluate": {"episodes": episodes}}, entry.settings)
     seats = assign_seats(agents_of(entry, config), players)
     match = play_match(entry, config, seats, episodes=episodes, record=record, film=film)
     if match.cut:
-        warnings.warn(cut_line(match.cut, config), stacklevel=2)
+        warn(cut_line(match.cut, config))
     return match
 
 

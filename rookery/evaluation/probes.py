@@ -39,8 +39,6 @@ from rookery.specs import AgentSpec
 from rookery.stop import LEAVING
 
 Function = Callable[..., Mapping[str, float]]
-PROBE_SEED = 2**62 + 2**61
-"""Added to the seed, so that probes do not play the games of training or evaluations."""
 MOST_BYTES = 8192
 """The largest result of a probe, as JSON."""
 

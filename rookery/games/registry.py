@@ -15,13 +15,15 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import rookery.games.builtin
 from rookery.config.base import Settings
+from rookery.config.messages import shown
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
+from rookery.games import builtin
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame, locate, player_errors
 from rookery.games.players import Player, RandomPlayer
+from rookery.local_code import name_of
 from rookery.plugins import foreign_name, load_object
 from rookery.rng import Purpose, Stream
 from rookery.stop import LEAVING
@@ -85,8 +87,9 @@ class Entry:
         return seated
 
 
-def find(name: str) -> Entry:
-    """Return the game of this name, or in this file (`./mine.py:Zap`)."""
+def find(game: str | type) -> Entry:
+    """Return the game of this name, in this file (`./mine.py:Zap`), or of this class."""
+    name = game if isinstance(game, str) else _name_of(game)
     library, path = foreign_name(name)
     if library:
         adapter = import_module(f"rookery.games.adapters.{library}")
@@ -104,6 +107,18 @@ def find(name: str) -> Entry:
     return entries[name]
 
 
+def _name_of(game: Any) -> str:
+    """Return the name of a game that was given as a class."""
+    if not (inspect.isclass(game) and issubclass(game, Game | GridGame)):
+        raise ConfigError(
+            f"game is {shown(repr(game))}, expected the name of a game, or a subclass of "
+            "GridGame or Game."
+        )
+    if game.__module__.startswith(f"{builtin.__name__}."):
+        return _snake_case(game)
+    return name_of(game)
+
+
 @cache
 def entries_by_name() -> dict[str, Entry]:
     """Return the built-in games by name."""
@@ -112,8 +127,7 @@ def entries_by_name() -> dict[str, Entry]:
 
 
 def _builtin_games() -> Iterator[type]:
-    package = rookery.games.builtin
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for module in pkgutil.iter_modules(builtin.__path__, f"{builtin.__name__}."):
         for _, member in inspect.getmembers(import_module(module.name), inspect.isclass):
             is_custom = member.__module__ == module.name
             is_game = issubclass(member, Game | GridGame) and not inspect.isabstract(member)

@@ -28,7 +28,9 @@ SNAPSHOT = "snapshot"
 HANDED = "handed"
 """The newest generation of processes that can begin."""
 MATCHES = "matches"
-"""How many boundaries' evaluations, recordings and probes the actor has finished."""
+"""How many boundaries, from 0, the actor has run evaluations, recordings and probes of.
+
+A boundary at which nothing is due counts, too."""
 ACTOR = "actor"
 REPORT_BYTES = 4096
 LONGEST_NAME = 255

@@ -9,6 +9,7 @@ from pathlib import Path
 from rookery.config.agent import AgentSettings
 from rookery.config.run import Config
 from rookery.errors import ConfigError
+from rookery.local_code import is_local, source_checksum
 from rookery.plugins import foreign_name, is_file
 
 
@@ -20,8 +21,13 @@ def file_sums(config: Config) -> dict[str, str]:
 
 
 def sums_as_named(config: Config) -> dict[str, str]:
-    """Return the SHA-256 of every file that a run is computed with, by path as named."""
-    return {name: _sum(Path(name)) for name in sorted(_files(code_of(config)))}
+    """Return the SHA-256 of every file that a run is computed with, by path as named.
+
+    It is that of the source of code that is in no file; '' if it cannot be read.
+    """
+    code = code_of(config)
+    local = {name: source_checksum(name) for name in sorted(set(filter(is_local, code)))}
+    return {name: _sum(Path(name)) for name in sorted(_files(code))} | local
 
 
 def code_of(config: Config) -> list[str]:

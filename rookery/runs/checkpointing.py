@@ -148,7 +148,6 @@ def checkpoint_metadata(
             agent.id: hashes[i].tobytes().hex() for i, agent in enumerate(training.agents)
         },
         "schedule": training.config.schedule,
-        "matches": training.matches,
         "first": {agent.id: _first(training, agent) for agent in training.agents},
         **machine(),
     }
@@ -190,7 +189,7 @@ def restore(
             training.arena.states(agent.id).publish(version, state)
     training.arena.snapshots().publish(boundary, files[ACTOR_FILE])
     training.arena.counters.store(COMMIT, turn)
-    training.resume_from(boundary, int(manifest["matches"]))
+    training.resume_from(boundary, boundary)
 
 
 def continue_from_memory(training: Training, recorded: int) -> None:
@@ -215,7 +214,7 @@ def fit_check(training: Training) -> Check:
         boundary = manifest["round"]
         if not 0 <= boundary <= training.config.rounds:
             raise ArrayFileError(_misfit(f"round {boundary}", manifest))
-        if not (_is_count(manifest.get("matches")) and _has_rows(training, manifest)):
+        if not _has_rows(training, manifest):
             raise ArrayFileError(_misfit("manifest", manifest))
         expected = _expected_shapes(training, boundary, manifest["first"])
         required = {name for name in expected if not name.startswith("replay-")}
@@ -233,10 +232,6 @@ def _misfit(part: str, manifest: Mapping[str, Any]) -> str:
             f"{problem}: another version of Rookery wrote it; resume it with that version."
         )
     return f"{problem}: its settings have changed since; put config.toml back as it was."
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
 
 
 def _has_rows(training: Training, manifest: Mapping[str, Any]) -> bool:

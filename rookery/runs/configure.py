@@ -14,10 +14,11 @@ from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of, assign_seats
 from rookery.games.registry import Entry, entries_by_name, find
+from rookery.local_code import is_code, name_of
 
 
 def configure(
-    game: str | None,
+    game: str | type | None,
     overrides: Sequence[str] = (),
     config_file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -28,43 +29,69 @@ def configure(
     `settings`.
 
     Args:
-        game: its name; on the command line it can be an override instead.
+        game: its name or its class; on the command line it can be an override instead.
         overrides: settings from the command line, KEY=VALUE each.
         config_file: a TOML file of settings.
-        settings: settings from Python, with dotted keys or as a tree.
+        settings: settings from Python, with dotted keys or as a tree; classes and
+            functions stand for their names.
     """
+    if game is not None and not isinstance(game, str):
+        game = find(game).name
     if game and "=" in game:
         overrides = [game, *overrides]
         game = None
     tree: dict[str, Any] = read_toml(config_file) if config_file else {}
-    tree = merge(tree, parse_overrides(overrides))
-    tree = merge(tree, _tree(settings or {}))
-    name = _game_name(game, tree, config_file)
+    asked = merge(parse_overrides(overrides), tree_of(settings or {}))
+    tree = merge(tree, asked)
+    name = _game_name(game, asked, tree, config_file)
     entry = find(name)
-    tree = merge(_tree(entry.training), tree)
+    tree = merge(tree_of(entry.training), tree)
     return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
 
 
-def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:
+def tree_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tree from settings whose keys can be dotted."""
     tree: dict[str, Any] = {}
     for key, value in settings.items():
-        branch: Any = value
+        branch: Any = _named(value)
         for part in reversed(str(key).split(".")):
             branch = {part: branch}
         tree = merge(tree, branch)
     return tree
 
 
-def _game_name(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:
+def _named(value: Any) -> Any:
+    """Return a value with names in place of classes and functions."""
+    if isinstance(value, Mapping):
+        return {key: _named(inner) for key, inner in value.items()}
+    return name_of(value) if is_code(value) else value
+
+
+def _game_name(
+    game: str | None,
+    asked: Mapping[str, Any],
+    tree: Mapping[str, Any],
+    config_file: Path | None,
+) -> str:
     """Return the name of the game; a file can only name a built-in game.
 
     So a file from elsewhere cannot make Rookery import code.
+
+    Args:
+        game: its name, if one was given by itself.
+        asked: the settings without those of the file.
+        tree: all settings.
+        config_file: the file.
     """
-    group = tree.get("game")
-    written = group.get("name") if isinstance(group, dict) else None
+    named, written = _name_in(asked), _name_in(tree)
+    if game is not None and named not in (None, game):
+        raise ConfigError(
+            f"two games are named, {shown(game)} and game.name={shown(named)}: name one."
+        )
     if game is not None:
         return game
+    if isinstance(named, str):
+        return named
     if not isinstance(written, str):
         raise ConfigError("no game given: name one that `rookery games` lists.")
     if written not in entries_by_name():
@@ -73,6 +100,11 @@ def _game_name(game: str | None, tree: dict[str, Any], config_file: Path | None)
             "game. If you trust this code, name it on the command line, too."
         )
     return written
+
+
+def _name_in(tree: Mapping[str, Any]) -> Any:
+    group = tree.get("game")
+    return group.get("name") if isinstance(group, dict) else None
 
 
 def seat(

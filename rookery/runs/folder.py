@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rookery.errors import ConfigError, RookeryError
+from rookery.local_code import is_local, short_name
 from rookery.printing import command
 from rookery.storage.access import cannot_read, entries, is_file, is_folder
 
@@ -90,7 +91,8 @@ def new_run(folder: Path | None, game: str) -> Path:
 
 
 def _names(game: str) -> Iterator[Path]:
-    name = re.sub(r"\W+", "-", game.rsplit("/", 1)[-1]).strip("-").lower() or "run"
+    game = short_name(game) if is_local(game) else game.rsplit("/", 1)[-1]
+    name = re.sub(r"\W+", "-", game).strip("-").lower() or "run"
     return (RUNS / f"{name}-{number}" for number in itertools.count(1))
 
 

@@ -1,8 +1,8 @@
 """A run on disk: its settings, results and trained agents, in one folder.
 
-runs/<name>/config.toml  seal.json  metrics.jsonl  episodes.jsonl  evaluations.jsonl
-            probes.jsonl  events.jsonl  tensorboard/  checkpoints/ckpt-<round>/
-            weights/round-<k>.safetensors  recordings/  replays/
+runs/<name>/config.toml  seal.json  changes.json  metrics.jsonl  episodes.jsonl
+            evaluations.jsonl  probes.jsonl  events.jsonl  tensorboard/
+            checkpoints/ckpt-<round>/  weights/round-<k>.safetensors  recordings/  replays/
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_custom
 from rookery.config.messages import single_line
-from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
-from rookery.errors import ArrayFileError, ConfigError, nearest
+from rookery.errors import ArrayFileError, ConfigError, checked, nearest
 from rookery.evaluation.play import agents_of
-from rookery.evaluation.probes import check_named
 from rookery.evaluation.recordings import Recording
 from rookery.evaluation.tables import pandas_or_advice, table_of
 from rookery.evaluation.trained import TrainedAgent
 from rookery.games.registry import Entry, entries_by_name, find
+from rookery.local_code import is_local, name_of, short_name
+from rookery.plugins import stands_in
 from rookery.protocol.user_files import code_of_agent
+from rookery.runs.changes import read_history
 from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run, refuse_links, seeds_of
 from rookery.runs.log import (
     EPISODES,
@@ -38,7 +39,9 @@ from rookery.runs.log import (
     read_lines,
     why_inexact,
 )
-from rookery.runs.seal import RESUMABLE, read_seal, setting_changes
+from rookery.runs.overview import Overview
+from rookery.runs.plots import plot_run
+from rookery.runs.seal import describe, edited_settings, read_seal
 from rookery.specs import Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
@@ -50,6 +53,7 @@ from rookery.storage.checkpoints import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 ROUND = re.compile(r"round-(\d+)\.safetensors")
@@ -60,35 +64,44 @@ class Run:
 
     Args:
         path: its folder.
-        game: the game's name as in training, needed if it is not built in: code is never
-            imported only because a folder names it.
+        game: the game's name as in training, or its class, needed if it is not built in:
+            code is never imported only because a folder names it.
         algorithm: the same for one or several algorithms that are not built in.
     """
 
     def __init__(
         self,
         path: str | Path,
-        game: str | None = None,
-        algorithm: str | Sequence[str] | None = None,
+        game: str | type | None = None,
+        algorithm: str | type | Sequence[str | type] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(checked("path", path, str, Path))
         if not is_file(self.path / CONFIG):
             raise no_run(self.path)
         refuse_links(self.path)
-        self._game = game
-        self._algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
+        self._game = game if game is None or isinstance(game, str) else find(game).name
+        listed = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
+        self._algorithms = [name_of(x) if isinstance(x, type) else x for x in listed]
 
     @classmethod
-    def seeds(cls, path: str | Path, game: str | None = None) -> list[Run]:
+    def seeds(
+        cls,
+        path: str | Path,
+        game: str | type | None = None,
+        algorithm: str | type | Sequence[str | type] | None = None,
+    ) -> list[Run]:
         """Return the runs in a folder of seeds, in order."""
-        return [cls(folder, game) for folder in seeds_of(Path(path))]
+        return [cls(folder, game, algorithm) for folder in seeds_of(Path(path))]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments it was opened with; cached properties are not pickled."""
         return {name: vars(self)[name] for name in ("path", "_game", "_algorithms")}
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        try:
+            return f"<Run {self.path}: {Overview(self.path)}>"
+        except ConfigError:  # the folder is gone by now
+            return f"<Run {self.path}>"
 
     @cached_property
     def entry(self) -> Entry:
@@ -108,6 +121,8 @@ class Run:
         learners = [agent for agent in settings if agent.player is None]
         used = [name for agent in learners for name in code_of_agent(agent)]
         if missing := untrusted_algorithms(used, self._algorithms):
+            if is_local(missing[0]):
+                raise _undefined(self.path, missing[0], "algorithm")
             options = [f"--algorithm {name}" for name in untrusted_algorithms(used, ())]
             raise ConfigError(
                 f"{self.path} was trained with {missing[0]!r}, which is not built in. If "
@@ -154,6 +169,16 @@ class Run:
         lines = read_lines(self.path / PROBES)
         rows = [{"round": line["round"], **line["figures"]} for line in lines]
         return pandas_or_advice().DataFrame(rows)
+
+    def plot(self, metric: str = "return", ax: Axes | None = None) -> Axes:
+        """Draw the learning curve of every agent, and return the axes (needs matplotlib).
+
+        Args:
+            metric: `return`, a count of the game, `greedy` (evaluations during training),
+                or a metric such as `loss`.
+            ax: the axes to draw in; by default new ones.
+        """
+        return plot_run(Overview(self.path), metric, ax)
 
     def recordings(self) -> DataFrame:
         """Return the episodes that were recorded during training (needs pandas).
@@ -238,12 +263,16 @@ class Run:
         """
         if "async" in (self.config.schedule, manifest.get("schedule")):
             return "with schedule=async the result depends on timing."
-        if why := manifest.get("inexact") or why_inexact(self.path):
+        history = read_history(self.path)
+        why = manifest.get("inexact") or why_inexact(self.path) or history.why_inexact()
+        if why:
             return str(why)
         seal = read_seal(self.path)
         ids = [spec.id for spec in agents_of(self.entry, self.config)]
-        changes = setting_changes(seal, self.config, ids) if seal else ""
-        return f"{CONFIG} has changed since the run started: {changes}." if changes else ""
+        edits = edited_settings(self.path, seal, self.config, ids) if seal else {}
+        if not edits:
+            return ""
+        return f"{CONFIG} has changed since the run started: {describe(edits)}."
 
     def digest(self) -> dict[str, Any]:
         """Return the SHA-256 of every agent's state and experience, and one of the run."""
@@ -271,7 +300,10 @@ def _check_rows(manifest: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
 def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entry:
     """Return the game in a run's settings, if it is built in or the user named it, too."""
     written = str(tree.get("game", {}).get("name"))
-    if written not in entries_by_name() and game != written:
+    named = [game] if game is not None else []
+    if not (written in entries_by_name() or game == written or stands_in(written, named)):
+        if is_local(written):
+            raise _undefined(path, written, "game")
         raise ConfigError(
             f"{path} was trained in {written!r}, which is not a built-in game. If you "
             f"trust this code, add: --game {written}"
@@ -279,34 +311,21 @@ def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entr
     return find(written)
 
 
-def resumed_config(run: Run, overrides: Sequence[str] = ()) -> Config:
-    """Return a run's configuration, with the settings that are changed on resume."""
-    tree = merge(read_toml(run.path / CONFIG), parse_overrides(overrides))
-    for override in overrides:
-        if override.partition("=")[0] not in RESUMABLE:
-            raise ConfigError(
-                f"'{override}' cannot be changed when a run is resumed; these can: "
-                f"{', '.join(RESUMABLE)}."
-            )
-    config = resolve(tree, run.entry.settings)
-    if config.probe.code and not run.config.probe.code:
-        raise ConfigError(
-            f"{run.path} has no probe, and cannot get one when it is resumed."
-        )
-    if run.config.probe.code and not config.probe.code:  # matches are counted with it
-        raise ConfigError(
-            f"{run.path} has a probe, and cannot lose it when it is resumed: name one that "
-            "returns {}."
-        )
-    named = [override.partition("=")[2].strip("\"' ") for override in overrides]
-    check_named(config, named, str(run.path / CONFIG))
-    return config
+def _undefined(path: Path, name: str, argument: str) -> ConfigError:
+    """Return the error for a run whose code was in a notebook or a script."""
+    code = short_name(name)
+    return ConfigError(
+        f"{path} was trained with {name!r}, which was defined in a notebook or a script: "
+        f"define {code} again and pass it, as in rookery.Run(…, {argument}={code}), or put "
+        f"it into a file and add: --{argument} ./file.py:{code}"
+    )
 
 
 def untrusted_algorithms(used: Iterable[str], named: Iterable[str]) -> list[str]:
     """Return the algorithms that are not built in and that the user has not named."""
-    missing = {name for name in used if is_custom(name)} - set(named)
-    return sorted(single_line(name) for name in missing)
+    trusted = list(named)
+    missing = {name for name in used if is_custom(name)} - set(trusted)
+    return sorted(single_line(name) for name in missing if not stands_in(name, trusted))
 
 
 class Agents(dict[str, TrainedAgent]):

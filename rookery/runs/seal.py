@@ -3,13 +3,13 @@
 The seal holds every resolved setting that decides what is computed or stored, checksums of
 the user's files and of the weights that agents start from, the software and processor that
 the run started with, and a checksum of itself. Every checkpoint contains the checksum of
-the seal. A resumed run is compared with its seal: changed settings are refused, and a run
-without a seal, or one that is continued with other software, is marked as not exact.
+the seal. A resumed run is compared with its seal, and with what changes.json says was
+changed on resume: an edited config.toml is refused. A run without a seal, or one that is
+continued with other software, is marked as not exact.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -24,12 +24,14 @@ from pydantic_core import to_jsonable_python
 from rookery.config.messages import shown, toml_key
 from rookery.config.run import AgentConfig, Config
 from rookery.errors import ConfigError
+from rookery.local_code import is_local
+from rookery.printing import command
 from rookery.protocol.user_files import sums_as_named
+from rookery.runs.changeable import UNSEALED, is_changeable
+from rookery.runs.changes import read_history
 from rookery.runs.folder import CONFIG
-from rookery.storage.access import cannot_write, is_file
-from rookery.storage.arrays import Damaged, opened, parse_json
-from rookery.storage.checkpoints import sum_of_manifest
-from rookery.storage.files import replace_whole
+from rookery.storage.arrays import Damaged
+from rookery.storage.summed_json import read_with_checksum, write_with_checksum
 
 SEAL = "seal.json"
 ARITHMETIC = 2
@@ -43,19 +45,6 @@ FIRST_ARITHMETIC = 1
 """The version of everything that was written before versions were recorded."""
 DECIDES_BITS = ("arithmetic", "torch", "numpy", "processor")
 """The entries of `machine` that change bits; Rookery's own version is for information."""
-RESUMABLE = (
-    "workers",
-    "restarts.limit",
-    "restarts.silence",
-    "checkpoints.every_rounds",
-    "checkpoints.every_minutes",
-    "checkpoints.keep",
-    "checkpoints.replay",
-    "checkpoints.weights_every_rounds",
-    "probe.code",
-)
-"""Settings that do not change what a run computes, and can be changed on resume."""
-
 Seal = dict[str, Any]
 
 
@@ -121,14 +110,19 @@ def seal_of(config: Config, agents: Sequence[str], origins: Mapping[str, str]) -
 
 
 def sealed_settings(config: Config, agents: Sequence[str]) -> dict[str, Any]:
-    """Return every setting of a run that is sealed, by its dotted name.
+    """Return every setting of a run that is sealed, by its dotted name."""
+    settings = all_settings(config, agents)
+    return {key: value for key, value in settings.items() if key not in UNSEALED}
+
+
+def all_settings(config: Config, agents: Sequence[str]) -> dict[str, Any]:
+    """Return every setting of a run by its dotted name.
 
     A setting of one agent is included only if it differs from the setting for all agents.
     So it makes no difference whether it was set by a pattern, by id, or for all agents.
     """
-    common = _flat(config)
-    defaults = _flat(AgentConfig()) | common
-    settings = {key: value for key, value in common.items() if key not in RESUMABLE}
+    settings = _flat(config)
+    defaults = _flat(AgentConfig()) | settings
     for agent in agents:
         for key, value in _flat(config.agent(agent)).items():
             if value != defaults[key]:
@@ -168,7 +162,7 @@ def seal_new_run(
     if old := read_seal(folder):
         refuse_changes(folder, old, config, agents)
         _refuse_other_origins(old, origins)
-        seal["files"] = old["files"]
+        seal |= {"files": old["files"], "settings": seal["settings"] | old["settings"]}
     return write_seal(folder, seal)
 
 
@@ -201,7 +195,8 @@ def reasons_inexact(
     else:
         checksums = sums_as_named(config)
         reasons = [
-            f"{name} is not the file that the run started with"
+            f"{name} is not the {'class' if is_local(name) else 'file'} that the run "
+            "started with"
             for name, expected in seal["files"].items()
             if checksums.get(name) != expected
         ]
@@ -239,65 +234,53 @@ def broken_seal(folder: Path) -> ConfigError:
     )
 
 
-def write_with_checksum(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a JSON file with its own checksum, durably, and return its content.
-
-    Raises:
-        ConfigError: if it cannot be written.
-    """
-    summed = {**content, "sum": sum_of_manifest(content)}
-    try:
-        replace_whole(path, json.dumps(summed, indent=2).encode())
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return summed
-
-
-def read_with_checksum(path: Path) -> dict[str, Any] | None:
-    """Return what `write_with_checksum` wrote; None if there is no such file.
-
-    Raises:
-        Damaged: if the file was changed or damaged.
-    """
-    if not is_file(path):
-        return None
-    with opened(path) as file:
-        data = file.read()
-    content = parse_json(data)
-    if not isinstance(content, dict) or content.get("sum") != sum_of_manifest(content):
-        raise Damaged("it is not what was written")
-    return content
-
-
 def refuse_changes(folder: Path, seal: Seal, config: Config, agents: Sequence[str]) -> None:
-    """Refuse to resume a run with settings other than those it started with.
+    """Refuse to resume a run whose config.toml was edited.
 
     Raises:
-        ConfigError: listing every changed setting with its old and new value.
+        ConfigError: listing every edited setting with its old and new value.
     """
-    if changes := setting_changes(seal, config, agents):
+    edits = edited_settings(folder, seal, config, agents)
+    if not edits:
+        return
+    problem = f"{folder / CONFIG} has changed since the run started: {describe(edits)}."
+    if all(is_changeable(key) for key in edits):
+        settings = [f"{key}={new}" for key, (_, new) in edits.items()]
         raise ConfigError(
-            f"{folder / CONFIG} has changed since the run started: {changes}. Put it back, "
-            "or start a new run from these agents: rookery train … "
-            f"'agents.\"*\".from={folder}'"
+            f"{problem} Put it back, and change it on resume: "
+            f"{command('resume', folder, *settings)}"
         )
+    raise ConfigError(
+        f"{problem} Put it back, or start a new run from these agents: rookery train … "
+        f"'agents.\"*\".from={folder}'"
+    )
 
 
-def setting_changes(seal: Seal, config: Config, agents: Sequence[str]) -> str:
-    """Return which settings differ from the sealed ones; '' if none does."""
-    old, new = seal["settings"], sealed_settings(config, agents)
+def edited_settings(
+    folder: Path, seal: Seal, config: Config, agents: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the sealed settings that were edited, with their old and new values as text.
+
+    Changes on resume are in the run's history, and are not edits.
+    """
+    old = read_history(folder).overlay(seal["settings"], folder)
+    new = sealed_settings(config, agents)
     written = _flat(config, only_set=True)
 
     def counts(key: str) -> bool:
         """Whether it is not just a default that did not exist when the run started."""
         return key in old or key in written or key.startswith("agents.")
 
-    changes = [
-        f"{key} was {_shown(old, key)} and is {_shown(new, key)}"
+    return {
+        key: (_shown(old, key), _shown(new, key))
         for key in {**old, **new}
         if (key in old, old.get(key)) != (key in new, new.get(key)) and counts(key)
-    ]
-    return "; ".join(changes)
+    }
+
+
+def describe(edits: Mapping[str, tuple[str, str]]) -> str:
+    """Return edited settings in words."""
+    return "; ".join(f"{key} was {old} and is {new}" for key, (old, new) in edits.items())
 
 
 def _shown(settings: Mapping[str, Any], key: str) -> str:

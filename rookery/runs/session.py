@@ -9,15 +9,19 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from rookery.actor.evaluations import RECORDINGS, due_at, recording_file
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import LEFT_OUT, Agent
+from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.toml import write_config
+from rookery.config.toml import read_toml, write_config
 from rookery.errors import ArrayFileError, ConfigError, RookeryError
 from rookery.evaluation.play import agents_of, cut_line
 from rookery.games.registry import Entry
 from rookery.plugins import describe_error
+from rookery.protocol.arena import MATCHES
 from rookery.runs.agent_files import origin_checksum, origins_of
+from rookery.runs.changes import read_history
 from rookery.runs.checkpointing import (
     Checkpointer,
     continue_from_memory,
@@ -26,8 +30,18 @@ from rookery.runs.checkpointing import (
     restore,
 )
 from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
-from rookery.runs.log import AGAIN, INEXACT, PROBE, PROBES, RunLog, why_inexact
+from rookery.runs.log import (
+    AGAIN,
+    INEXACT,
+    PROBE,
+    PROBES,
+    WARNING,
+    RunLog,
+    why_inexact,
+)
+from rookery.runs.resume import describe_change, record_change, refuse_fewer_rounds
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
 from rookery.storage.access import cannot_write
 from rookery.storage.checkpoints import (
@@ -70,9 +84,11 @@ class Session:
         self.config, self.folder = config, folder
         self.say: Callable[[str], None] = lambda line: None
         """Called with every line that the user should see at once."""
+        self.show_warning: Callable[[str], None] = lambda line: self.say(f"warning: {line}")
+        """Called with every warning; by default it is a line like any other."""
         self.note = ""
         """A line that the user should see before training starts."""
-        self._attempt = Attempts(lambda line: self.say(f"warning: {line}"))
+        self._attempt = Attempts(self._warn)
         self._lock = RunLock(folder)
         self.log = RunLog(folder, self._attempt)
         try:
@@ -89,8 +105,9 @@ class Session:
         """The last complete round when this session started."""
         self.done = self.start
         """The last complete round."""
-        self._logged = set(self.log.logged_matches())
-        """Evaluations and probes that an earlier, killed session has logged."""
+        self._has_announced = False
+        self._stopped: set[str] = set()
+        """Agents that the user knows have stopped learning."""
         self._has_warned_of_left_out = False
         self._has_warned_of_cuts = False
 
@@ -99,15 +116,19 @@ class Session:
         config, folder = self.config, self.folder
         agents = agents_of(entry, config)
         ids = [spec.id for spec in agents]
+        recorded = config
+        if resume:
+            recorded = resolve(read_toml(folder / CONFIG), entry.settings)
+            refuse_fewer_rounds(folder, recorded, config)
         continues = resume and self._has_state()
         origins: dict[str, InitialState] = {}
         seal: Seal | None
         if continues:
-            seal = check_seal(folder, config, ids)
+            seal = check_seal(folder, recorded, ids)
         else:
             origins = origins_of(config, agents)
             checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
-            seal = seal_new_run(folder, config, ids, checksums)
+            seal = seal_new_run(folder, recorded, ids, checksums)
         if not resume:  # from here on it can be resumed
             write_config(config, folder / CONFIG)
         has_memory = (folder / MEMORY).exists()
@@ -121,6 +142,9 @@ class Session:
                 self._continue_from_checkpoint(seal)
             else:
                 self._begin(seal, again=resume)
+            self._logged = set(self.log.logged_matches())
+            self._skip_finished_matches()
+            self._record_change(recorded, agents)
             if (folder / NEW_MEMORY).exists():
                 (folder / NEW_MEMORY).rename(folder / MEMORY)
         except BaseException as error:
@@ -130,6 +154,34 @@ class Session:
             if isinstance(error, OSError):
                 raise cannot_write(folder, error) from error
             raise
+
+    def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
+        """Write changed settings to the run's folder, before training continues."""
+        boundary = self.training.boundary or 0
+        change = record_change(self.folder, recorded, self.config, agents, boundary)
+        if change is None:
+            return
+        self.log.event("changed", round=boundary, settings=change.settings)
+        self._warn_if_inexact(boundary, [change.inexact] if change.inexact else [])
+        self.note = " ".join(filter(None, [self.note, describe_change(change)]))
+
+    def _skip_finished_matches(self) -> None:
+        """Skip what is due at the boundary the actor continues from, if all of it is done.
+
+        Otherwise it is run again: what was logged before is not logged twice.
+        """
+        arena = self.training.arena
+        boundary = max(0, arena.snapshots().version)
+        done = {name for number, name in self._logged if number == boundary}
+        if PROBES in done:
+            done.add(PROBE)
+        if recording_file(self.folder, boundary).exists():
+            done.add(RECORDINGS)
+        if arena.counters.load(MATCHES) > boundary:  # it may not have been logged yet
+            report = arena.match_reports().read_round(boundary) or {}
+            done |= {*report.get("evaluations", ()), *report}
+        is_done = due_at(self.config, boundary) <= done
+        arena.counters.store(MATCHES, boundary + 1 if is_done else boundary)
 
     def _has_state(self) -> bool:
         """Whether there is memory or a checkpoint to continue from.
@@ -155,6 +207,11 @@ class Session:
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
             self._warn_if_inexact(0, reasons_inexact(seal, self.config, None))
+        files = seal["files"] if seal else {}
+        unread = [name for name, checksum in files.items() if not checksum]
+        if unread:
+            reason = f"the source of {', '.join(unread)} cannot be read"
+            self._warn_if_inexact(0, [f"{reason}, so changes of it would not be noticed"])
         self.training.publish_initial_states()
         self.training.resume_from(0, 0)
 
@@ -167,7 +224,7 @@ class Session:
         self._checkpointer.saved = number_of(newest) if newest else 0
         # Recorded in both: a full disk may have cost the event.
         why = read_manifest(newest).get("inexact") if newest else ""
-        self._checkpointer.inexact = why or why_inexact(self.folder)
+        self._checkpointer.inexact = why or self._recorded_why_inexact()
         computed_with = seal["begun"] if seal else None
         self._warn_if_inexact(recorded, reasons_inexact(seal, self.config, computed_with))
         if recorded > self.training.schedule.last_opened:
@@ -180,13 +237,17 @@ class Session:
             raise broken_seal(self.folder)
         restore(self.training, newest.files, manifest)
         self._checkpointer.saved = boundary
-        self._checkpointer.inexact = manifest.get("inexact") or why_inexact(self.folder)
+        self._checkpointer.inexact = manifest.get("inexact") or self._recorded_why_inexact()
         self.log.cut(boundary)
         self.training.warnings += newest.warnings
         reasons = reasons_inexact(seal, self.config, manifest)
         if lacks_replays(self.training, newest.files):
             reasons.insert(0, "it continues without replays")
         self._warn_if_inexact(boundary, reasons)
+
+    def _recorded_why_inexact(self) -> str:
+        """Return why the run is not exact, by its events and its history; '' if it is."""
+        return why_inexact(self.folder) or read_history(self.folder).why_inexact()
 
     def _warn_if_inexact(self, boundary: int, reasons: Sequence[str]) -> None:
         if reasons and boundary < self.config.rounds:
@@ -216,6 +277,7 @@ class Session:
         sizes = self.training.arena.sizes()
         self.log.event("start", "main", round=self.done, **plan, bytes=sizes)
         try:
+            self.announce()
             for result in self.training.rounds():
                 self._lock.check_there()
                 self._log_round(result)
@@ -235,6 +297,19 @@ class Session:
             raise
         if problem := self._finish():
             raise NotSaved(problem)
+
+    def announce(self) -> None:
+        """Log and show all warnings about the start, once."""
+        if not self._has_announced:
+            self._has_announced = True
+            for line in self.training.warnings:
+                self._warn(line)
+
+    def _warn(self, line: str) -> None:
+        """Log a warning, and show it to the user."""
+        if hasattr(self, "log"):  # a log that cannot be opened is a reason to warn, too
+            self.log.event(WARNING, line=line)
+        self.show_warning(line)
 
     def _finish(self) -> str:
         """End all processes, save the last round, and close everything.
@@ -279,7 +354,7 @@ class Session:
     def _tell(self, event: str, role: str = "main", **details: Any) -> str | None:
         """Log an event of a process; warn the user if it should not wait."""
         if event in ALARMS:
-            self.say(f"warning: {details['line']}")
+            self.show_warning(details["line"])
         return self.log.event(event, role, **details)
 
     def _log_failure(self, error: BaseException) -> None:
@@ -295,23 +370,34 @@ class Session:
                 "the game cannot be restored to where it was: open episodes were closed "
                 "as truncated"
             )
-            self.say(f"warning: {self._mark_inexact(line, result.number, 'actor')}")
+            self.show_warning(self._mark_inexact(line, result.number, "actor"))
         agents = self.training.agents
         line = _left_out_line(agents, self.config.turns_per_round, result)
         if line and not self._has_warned_of_left_out:
             self._has_warned_of_left_out = True
             self._tell(LEFT_OUT, round=result.number, line=line)
+        self._warn_of_stopped(result)
         ids = [agent.id for agent in agents]
         self.log.episodes(ids, result)
         self._log_matches(result.matches)
         # Last: after a kill, lines of rounds that have no metrics are removed.
         self.log.metrics(ids, result)
 
+    def _warn_of_stopped(self, result: Round) -> None:
+        """Warn of every agent that has stopped learning, once."""
+        for agent, metrics in result.learned.metrics.items():
+            if metrics.get("stopped") and agent not in self._stopped:
+                self._stopped.add(agent)
+                self._warn(
+                    f"agent '{agent}' stopped learning: its loss became NaN or infinite; "
+                    "it continues to act with its last good weights."
+                )
+
     def _log_matches(self, matches: Sequence[Mapping[str, Any]]) -> None:
         for match in matches:
             if "cut" in match and not self._has_warned_of_cuts:
                 self._has_warned_of_cuts = True
-                self.say(f"warning: {cut_line(match['cut'], self.config)}")
+                self._warn(cut_line(match["cut"], self.config))
             if "unrecorded" in match:
                 self._attempt.note("recordings", match["unrecorded"])
             self.log.evaluations(match, self._logged)
@@ -324,7 +410,7 @@ class Session:
             self.log.probe(number, result["figures"])
         elif (number, PROBE) not in self._logged:
             self._tell("failure", PROBE, attempt=number, round=number, **result)
-            self.say(f"warning: {result['line']} Training continues; see failures/.")
+            self.show_warning(f"{result['line']} Training continues; see failures/.")
 
 
 def _left_out_line(agents: Sequence[Agent], turns: int, result: Round) -> str:

@@ -61,12 +61,18 @@ class Reports:
         """How many of the newest reports are kept."""
         return len(self._slots)
 
-    def has(self, number: int) -> bool:
-        """Whether the slot of report `number` was ever written; not so after a resume."""
-        return bool(self._slots[number % len(self._slots)][:LENGTH].any())
-
     def read(self, number: int) -> Any:
         """Return report `number`, whose round must have been published."""
         slot = self._slots[number % len(self._slots)]
         size = int(slot[:LENGTH].view(np.int64)[0])
         return json.loads(slot[LENGTH : LENGTH + size].tobytes())
+
+    def read_round(self, number: int) -> Any:
+        """Return the report of a round that need not have one; None if it has not.
+
+        The slot may hold the report of an earlier round, and after a resume none at all.
+        """
+        report = (
+            self.read(number) if self._slots[number % self.count][:LENGTH].any() else {}
+        )
+        return report if report.get("round") == number else None

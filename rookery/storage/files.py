@@ -123,12 +123,13 @@ class Attempts:
         if not reason:
             self._failing.pop(name, None)
             return
-        if not self._failing:
+        is_first = not self._failing
+        self._failing[name] = reason  # first, because reporting it is a write, too
+        if is_first:
             self._say(
                 f"cannot write {name} ({reason}): training continues without saving what "
                 f"cannot be written; {remedy(reason)}."
             )
-        self._failing[name] = reason
 
     def reason(self, name: str) -> str:
         """Return why `name` could not be written the last time; '' if it could."""

@@ -219,7 +219,7 @@ def _play_pairing(
     )
 
 
-@dataclass
+@dataclass(repr=False)
 class Crossplay:
     """The returns of focal agents of each population among those of each other."""
 
@@ -289,6 +289,10 @@ class Crossplay:
     def cut(self) -> int:
         """The number of episodes that were cut off because they lasted too long."""
         return sum(pairing.cut for pairing in self.pairings)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.populations)
+        return f"<Crossplay {self.game}: {names}; {self.episodes} episodes per pairing>"
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -15,12 +15,13 @@ import numpy as np
 from rookery.errors import ConfigError
 from rookery.evaluation.images import save_figure
 from rookery.evaluation.play import Seat, play, player_name
+from rookery.games.registry import find
 from rookery.specs import Array
 
 COOPERATOR, DEFECTOR = "#2456b8", "#d8692a"
 
 
-@dataclass
+@dataclass(repr=False)
 class Schelling:
     """The mean return of one agent that cooperates, and of one that defects.
 
@@ -64,6 +65,12 @@ class Schelling:
         is_best = mutual > self.defecting[0] and mutual > self.cooperating[0]
         return bool(is_best and (self.greed or self.fear))
 
+    def __repr__(self) -> str:
+        motives = [name for name in ("greed", "fear") if getattr(self, name)]
+        kind = f"a dilemma of {' and '.join(motives)}" if self.is_dilemma else "no dilemma"
+        players = f"{self.cooperator} and {self.defector}"
+        return f"<Schelling {self.game}: {players}, {len(self.gain)} agents, {kind}>"
+
     def __str__(self) -> str:
         lines = [f"{'others':>6} {self.cooperator:>16} {self.defector:>16}"]
         for i in range(len(self.gain)):
@@ -98,7 +105,7 @@ class Schelling:
 
 
 def schelling(
-    game: str,
+    game: str | type,
     cooperator: Seat,
     defector: Seat,
     *,
@@ -110,7 +117,7 @@ def schelling(
     """Play every mix of two scripted players, and return the mean returns of both.
 
     Args:
-        game: a name from `rookery games`, or `./mine.py:Zap`.
+        game: a name from `rookery games`, `./mine.py:Zap`, or the class itself.
         cooperator: a player's name, or a class of players.
         defector: the other player.
         episodes: how many to play of each mix.
@@ -134,7 +141,7 @@ def schelling(
         [mixes[count][:, count:].mean(axis=1) for count in range(agents)]
     )
     return Schelling(
-        game,
+        find(game).name,
         player_name(cooperator),
         player_name(defector),
         cooperating,

@@ -42,14 +42,12 @@ class Autoscaler:
 
     config: Config
     agents: Sequence[Agent]
-    _rounds: int = 0
     _played: list[float] = field(default_factory=list)
     _learned: list[float] = field(default_factory=list)
     _pooled: list[float] = field(default_factory=list)
 
     def add(self, played: float, learned: float) -> None:
         """Add a round's times in one process; rounds without updates are not timed."""
-        self._rounds += 1
         if learned > 0:
             self._played.append(played)
             self._learned.append(learned)
@@ -60,12 +58,12 @@ class Autoscaler:
         timed = sum(self._played) + sum(self._learned)
         return len(self._played) >= LEAST_ROUNDS and timed >= LEAST_SECONDS
 
-    def decide(self, rounds: int) -> WorkerChoice:
-        """Decide how many workers to use in a run of so many rounds."""
+    def decide(self, rounds_left: int) -> WorkerChoice:
+        """Decide how many workers to use in so many rounds."""
         learning = sum(agent.learns for agent in self.agents)
         play, learn = statistics.median(self._played), statistics.median(self._learned)
         schedule = self.config.schedule
-        return choose(play, learn, schedule, cores(), learning, rounds - self._rounds)
+        return choose(play, learn, schedule, cores(), learning, rounds_left)
 
     def add_pooled(self, seconds: float) -> None:
         """Add a round's time in several processes."""

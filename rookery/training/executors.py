@@ -256,7 +256,8 @@ class ExecutorSwitch:
         return bool(np.all(newest.get("game/exact", True)))
 
     def _decide(self, autoscaler: Autoscaler) -> None:
-        choice = autoscaler.decide(self.parts.process_spec.config.rounds)
+        done = self.parts.arena.snapshots().version
+        choice = autoscaler.decide(self.parts.process_spec.config.rounds - done)
         self._note(choice.reason)
         self._starting = self._start_pool(choice.workers) if choice.workers else None
         if self._starting is None:

@@ -53,6 +53,8 @@ from rookery.training.warnings import advise
 
 MEMORY = "memory"
 """The folder within a run that holds its memory with storage=disk."""
+LISTED_RETURNS = 8
+"""Returns of up to so many agents are listed one by one."""
 NEW_MEMORY = ".memory-new"
 """The name of that folder until it holds something that a run can be resumed from."""
 
@@ -78,16 +80,48 @@ class LearnedRound:
     seconds: float = 0.0
 
 
-@dataclass
+@dataclass(repr=False)
 class Round:
-    """Everything reported about one round."""
+    """Everything reported about one round; the callback of `rookery.train` gets it."""
 
     number: int
+    """Which round, from 1."""
     played: PlayedRound
+    """The episodes that ended in it, in `played.episodes`, and more."""
     learned: LearnedRound
     seconds: float
+    """How long it took."""
     matches: list[dict[str, Any]]
     """Reports of evaluations, recordings and probes that finished in the meantime."""
+    rounds: int = 0
+    """How many rounds the run has."""
+    elapsed: float = 0.0
+    """Seconds since this process began to train."""
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """The metrics of every agent, by id and name, such as `reward` and `loss`."""
+        played, learned = self.played.metrics, self.learned.metrics
+        return {agent: {**played[agent], **learned.get(agent, {})} for agent in played}
+
+    @property
+    def returns(self) -> dict[str, float]:
+        """The mean return of every agent over the episodes that ended in this round.
+
+        It is empty if none ended.
+        """
+        if not self.played.episodes:
+            return {}
+        means = np.mean([episode.returns for episode in self.played.episodes], axis=0)
+        return dict(zip(self.played.metrics, means.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        returns = ", ".join(f"{agent}: {x:.4g}" for agent, x in self.returns.items())
+        if len(self.returns) > LISTED_RETURNS:
+            values = list(self.returns.values())
+            returns = f"{np.mean(values):.4g} on average, of {len(values)} agents"
+        text = f"returns {returns}" if returns else "no episode ended"
+        return f"<Round {self.number} of {self.rounds}: {text}; {self.elapsed:.1f} s>"
 
 
 class Training:
@@ -120,9 +154,10 @@ class Training:
         self._learners, self._initial_states = learners, initial_states or {}
         self.warnings = list(warnings)
         self.matches = 0
-        """The number of match reports that main has read."""
+        """The number of boundaries, from 0, whose match reports main has read."""
         self.boundary: int | None = None
         """The boundary to continue from; None for a new run."""
+        self._started = time.perf_counter()
 
     @classmethod
     def build(
@@ -188,16 +223,15 @@ class Training:
 
         Args:
             boundary: which one.
-            matches: how many match reports have been read up to there.
+            matches: how many boundaries' match reports have been read.
         """
         self.boundary, self.matches = boundary, matches
-        if self.arena.counters.load(MATCHES) < matches:
-            self.arena.counters.store(MATCHES, matches)
 
     def rounds(self) -> Iterator[Round]:
         """Play and learn all remaining rounds; yield each one when it is complete."""
         if self.boundary is None:
             self.publish_initial_states()
+        self._started = time.perf_counter()
         workers = self.config.workers
         remaining = range((self.boundary or 0) + 1, self.config.rounds + 1)
         # No process is started for the evaluations of the last boundary alone.
@@ -233,15 +267,23 @@ class Training:
                 report = self.arena.reports(agent.id).read(number)
                 learned.metrics[agent.id] = report["metrics"]
                 learned.seconds += report["seconds"]
-        seconds = time.perf_counter() - started
-        return Round(number, played, learned, seconds, self.new_matches())
+        now = time.perf_counter()
+        return Round(
+            number,
+            played,
+            learned,
+            now - started,
+            self.new_matches(),
+            self.config.rounds,
+            now - self._started,
+        )
 
     def new_matches(self) -> list[dict[str, Any]]:
         """Return the match reports written since the last call."""
-        newest, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
-        numbers = range(self.matches + 1, newest + 1)
-        self.matches = newest
-        return [reports.read(number) for number in numbers if reports.has(number)]
+        finished, reports = self.arena.counters.load(MATCHES), self.arena.match_reports()
+        boundaries = range(self.matches, finished)
+        self.matches = finished
+        return [report for k in boundaries if (report := reports.read_round(k))]
 
     @standard_state()
     def publish_initial_states(self) -> None:

@@ -14,10 +14,11 @@ import pytest
 
 import rookery
 from rookery.algorithms.agents import build_agents
-from rookery.cli import seeds
+from rookery.api import seeds
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
 from rookery.runs.folder import RunLock
+from rookery.stop import StopFlag
 from rookery.training.warnings import advise
 
 QUICK = {
@@ -192,7 +193,9 @@ def test_a_seed_can_print_as_much_as_it_likes(
     code = """print("x" * 2**20); print('{\\n  "run": "a"\\n}')"""
     monkeypatch.setattr(seeds, "START", code)
 
-    assert seeds._Batch({5: []}).run(1, tmp_path) == {"5": {"run": "a"}}
+    batch = seeds.Batch(StopFlag(), True, lambda line: None, lambda line: None)
+
+    assert batch.run({5: []}, 1, tmp_path, 4) == {"5": {"run": "a"}}
 
 
 def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:

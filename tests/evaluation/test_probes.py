@@ -12,7 +12,6 @@ import rookery
 from rookery.cli import app as cli
 from rookery.runs.configure import configure
 from rookery.runs.log import read_lines
-from rookery.runs.run import resumed_config
 from rookery.runs.session import Session
 from rookery.stop import StopFlag, Stopped
 
@@ -220,18 +219,14 @@ def test_code_named_only_by_a_settings_file_is_not_run(train, capsys):
     assert "too: probe.code=./mine.py:ask" in printed
 
 
-def test_a_probe_cannot_be_added_on_resume(train):
-    train(PLAIN)
+def test_a_probe_can_be_added_and_removed_on_resume(train):
+    finished = train(PLAIN).config.rounds
 
-    with pytest.raises(rookery.ConfigError, match="has no probe, and cannot get one"):
-        rookery.resume("run", probe="./mine.py:ask")
+    added = rookery.resume("run", probe=PROBE, rounds=finished + 2)
+    rookery.resume("run", rounds=finished + 4, probe="")
 
-
-def test_a_probe_cannot_be_removed_on_resume(train):
-    run = train(PLAIN, probe=PROBE)
-
-    with pytest.raises(rookery.ConfigError, match="has a probe, and cannot lose it when"):
-        resumed_config(run, ["probe.code="])
+    assert added.probes()["round"].tolist() == [finished, finished + 2]
+    assert rookery.Run("run").probes()["round"].tolist() == [finished, finished + 2]
 
 
 def test_a_probe_can_change_the_game_and_play_it_turn_by_turn(train):

@@ -20,7 +20,8 @@ import rookery.runs.log
 import rookery.storage.checkpoints
 import rookery.storage.files
 from rookery.evaluation.recordings import Recording
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import NotSaved, Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import (

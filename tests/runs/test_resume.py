@@ -17,7 +17,8 @@ from rookery.protocol.arena import MATCHES
 from rookery.runs.configure import configure
 from rookery.runs.folder import RunLock
 from rookery.runs.log import read_lines
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.shm.block import MemoryRefused
 from rookery.shm.versions import VersionedState
@@ -378,12 +379,6 @@ def test_memory_on_disk_of_another_size_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(MemoryRefused, match=r"words has .* bytes, expected .*delete its"):
         resume(run)
-
-
-def test_only_settings_that_change_no_bits_can_be_changed(stopped: Run) -> None:
-    assert resumed_config(stopped, ["workers=3"]).workers == 3
-    with pytest.raises(ConfigError, match="'learning_rate=1' cannot be changed when"):
-        resumed_config(stopped, ["learning_rate=1"])
 
 
 def test_another_version_of_torch_is_reported(stopped: Run) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 import rookery
 from rookery.errors import ConfigError
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.changeable import is_changeable
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import checkpoints_in, sum_of_manifest
@@ -103,8 +105,12 @@ def test_an_edited_setting_is_refused_with_what_it_was_and_is(
 
     message, now = str(refused.value), new.rpartition("= ")[2].replace('"', "'")
     assert f"config.toml has changed since the run started: {key} was " in message
-    assert f" and is {now}. Put it back, or start a new run from these" in message
-    assert message.endswith(f"'agents.\"*\".from={stopped.path}'")
+    remedy = f"Put it back, and change it on resume: rookery resume {stopped.path} "
+    remedy += f"{key}={now}"
+    if not is_changeable(key):
+        remedy = "Put it back, or start a new run from these agents: rookery train … "
+        remedy += f"'agents.\"*\".from={stopped.path}'"
+    assert message.endswith(f" and is {now}. {remedy}")
     assert "\n" not in message
 
 

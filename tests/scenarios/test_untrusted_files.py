@@ -21,7 +21,8 @@ from rookery.errors import RookeryError
 from rookery.evaluation.recordings import Recording
 from rookery.runs.agent_files import export_agent, read_agent
 from rookery.runs.configure import configure
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
 from tests.paths import PACKAGE

@@ -14,7 +14,8 @@ import pytest
 
 import rookery
 from rookery.errors import ArrayFileError
-from rookery.runs.run import Run, resumed_config
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stop import Stopped
 from rookery.storage.checkpoints import (
@@ -138,9 +139,6 @@ def rewrite(path: Path, change: Callable[[dict], object]) -> None:
 
 
 WRONG = {
-    "matches are text": lambda m: m.update(matches="3"),
-    "matches are huge": lambda m: m.update(matches=10**30),
-    "no matches": lambda m: m.pop("matches"),
     "no rows": lambda m: m.pop("rows"),
     "rows are a list": lambda m: m.update(rows=["a"]),
     "rows of others": lambda m: m.update(rows={"7": "a"}),

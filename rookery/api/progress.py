@@ -1,4 +1,4 @@
-"""Training progress: a bar and a table on a terminal, plain lines elsewhere."""
+"""Training progress: a bar and a table in a terminal or a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from rookery.api.display import View, live_view
 from rookery.runs.log import Totals
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class Progress:
         self._config, self._first = session.config, session.start
         self._agents = session.training.agents
         self._notes = session.training.executor.notes
-        self._live: Live | None = None
-        if console.is_terminal and not quiet:
-            self._live = Live(console=console, refresh_per_second=4)
+        self._live: View | None = None if quiet else live_view(console)
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
@@ -100,12 +98,6 @@ class Progress:
         recent.extend(float(episode.returns[number]) for episode in result.played.episodes)
         if recent:
             metrics["return"] = sum(recent) / len(recent)
-        if metrics.get("stopped") and not self.agents[agent].get("stopped"):
-            self._console.print(
-                f"warning: agent '{agent}' stopped learning: its loss became NaN or "
-                "infinite; it continues to act with its last good weights.",
-                soft_wrap=True,
-            )
         self.agents[agent] = metrics
         return int(metrics.get("updates", 0))
 
@@ -124,7 +116,7 @@ class Progress:
         seconds = (now - self._started) / (result.number - self._first) * left
         self._console.print(
             f"round {result.number} of {self._config.rounds}  {self._rates(result)}  "
-            f"{_duration(seconds)} left  "
+            f"{duration(seconds)} left  "
             f"{f'return of {returns}' if returns else 'no episode has finished yet'}",
             soft_wrap=True,
         )
@@ -150,7 +142,8 @@ class Progress:
         return table
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a duration in text, in at most two units."""
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rookery.cli import progress as module
+from rookery.api import progress as module
+from rookery.api.progress import Progress
 from rookery.cli.app import main
-from rookery.cli.progress import Progress
 from rookery.runs.log import Totals
 from tests.cli.terminal import Screen, Terminal
 
@@ -129,17 +129,6 @@ def test_returns_are_means_over_recent_episodes(clock: Clock) -> None:
     assert output.getvalue().endswith("0 s left  return of a: 1.5  b: 15.0\n")
 
 
-def test_an_agent_that_stops_learning_is_reported_once(clock: Clock) -> None:
-    progress, output = progress_of()
-    for number in (1, 2):
-        progress.show(round_of(number, stopped=1.0))
-
-    assert output.getvalue() == (
-        "warning: agent 'a' stopped learning: its loss became NaN or infinite; it "
-        "continues to act with its last good weights.\n"
-    )
-
-
 def test_notes_of_the_executor_are_printed_above_the_table(clock: Clock) -> None:
     progress, output = progress_of(terminal=True, notes=("2 workers from here on",))
     with progress:
@@ -157,7 +146,7 @@ def test_notes_of_the_executor_are_printed_above_the_table(clock: Clock) -> None
     [(0.4, "0 s"), (59.6, "1 min 00 s"), (3599, "59 min 59 s"), (7380, "2 h 03 min")],
 )
 def test_durations_are_shown_in_two_units(seconds: float, text: str) -> None:
-    assert module._duration(seconds) == text
+    assert module.duration(seconds) == text
 
 
 # A real run in a real terminal.
