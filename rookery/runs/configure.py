@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.messages import shown
-from rookery.config.parse import merge, parse_overrides
+from rookery.config.parse import merge, nested, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
@@ -38,22 +38,11 @@ def configure(
         game = None
     tree: dict[str, Any] = read_toml(config_file) if config_file else {}
     tree = merge(tree, parse_overrides(overrides))
-    tree = merge(tree, _tree(settings or {}))
+    tree = merge(tree, nested(settings or {}))
     name = _game_name(game, tree, config_file)
     entry = find(name)
-    tree = merge(_tree(entry.training), tree)
+    tree = merge(nested(entry.training), tree)
     return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
-
-
-def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree from settings whose keys can be dotted."""
-    tree: dict[str, Any] = {}
-    for key, value in settings.items():
-        branch: Any = value
-        for part in reversed(str(key).split(".")):
-            branch = {part: branch}
-        tree = merge(tree, branch)
-    return tree
 
 
 def _game_name(game: str | None, tree: dict[str, Any], config_file: Path | None) -> str:

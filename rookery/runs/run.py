@@ -212,9 +212,11 @@ class Run:
             )
         return arrays
 
-    def exploration(self, agent: str) -> float:
-        """Return an agent's probability of a random action in the last round."""
+    def exploration(self, agent: str, round: int | None = None) -> float:
+        """Return an agent's probability of a random action in a round or the last."""
         lines = read_lines(self.path / METRICS)
+        if round is not None:
+            lines = [line for line in lines if line.get("round") == round]
         metrics = lines[-1]["agents"].get(agent, {}) if lines else {}
         return float(metrics.get("epsilon") or 0.0)
 

@@ -99,6 +99,7 @@ class Schelling:
 
 def schelling(
     game: str,
+    /,
     cooperator: Seat,
     defector: Seat,
     *,
@@ -116,7 +117,7 @@ def schelling(
         episodes: how many to play of each mix.
         worlds: how many to play at once, at most.
         seed: the seed of all random numbers.
-        **settings: the game's settings.
+        **settings: as in `rookery.play`: `game={"turns": 50}`.
     """
 
     def returns(seats: list[Seat]) -> Array:

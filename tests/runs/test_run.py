@@ -136,7 +136,9 @@ def test_a_trained_agent_acts_outside_a_game(run: rookery.Run) -> None:
 def test_trained_agents_play_in_any_seat_that_fits(run: rookery.Run) -> None:
     trained = run.players()
 
-    match = rookery.play("gathering", {0: trained[2], 1: "greedy"}, episodes=2, turns=10)
+    match = rookery.play(
+        "gathering", {0: trained[2], 1: "greedy"}, episodes=2, game={"turns": 10}
+    )
 
     assert match.returns.shape == (2, 3)
 
@@ -221,7 +223,7 @@ def test_another_process_rebuilds_the_agents_from_plain_files(
     code = (
         "import json, sys, rookery\n"
         "run = rookery.Run(sys.argv[1])\n"
-        "match = rookery.play('gathering', run.players(), episodes=3, turns=10)\n"
+        "match = rookery.play('gathering', run.players(), episodes=3, game={'turns': 10})\n"
         "print(json.dumps(match.returns.tolist()))\n"
     )
     command = [sys.executable, "-c", code, str(run.path)]
@@ -229,6 +231,6 @@ def test_another_process_rebuilds_the_agents_from_plain_files(
         command, capture_output=True, text=True, timeout=100, check=True
     )
 
-    here = rookery.play("gathering", run.players(), episodes=3, turns=10)
+    here = rookery.play("gathering", run.players(), episodes=3, game={"turns": 10})
 
     assert json.loads(elsewhere.stdout) == here.returns.tolist()
