@@ -5,10 +5,14 @@ The public names are loaded when they are first used, so that `import rookery` i
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.replay import record as record
+    from rookery.api.replay import replay as replay
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -30,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.replay": ("record", "replay"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
@@ -61,3 +66,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+class _Package(ModuleType):
+    """The package itself; a public name wins over a module of the same name.
+
+    Without it, importing `rookery.replay.rows` would turn `rookery.replay`, the function,
+    into a module.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -156,16 +156,25 @@ class Recording:
     def write(
         self, path: str | Path, fps: float | None = None, size: int | None = None
     ) -> None:
-        """Write the episode to a file: .gif, .mp4 (needs ffmpeg), or .png, a sheet.
+        """Write the episode to a file.
+
+        It can be a .gif, an .mp4 (needs ffmpeg), a .png with a sheet of pictures, or a
+        .safetensors with the recording itself.
 
         Args:
             path: the file; its extension is the format.
             fps: turns per second; 8.3 by default. A .png has none.
             size: width in pixels, as in `film`.
         """
-        from rookery.evaluation.video import write_film
+        from rookery.evaluation.video import RECORDING, check_film, write_film
 
-        write_film(Path(path), self.film(size), fps)
+        path = Path(path)
+        check_film(path, fps)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() == RECORDING:
+            self.save(path)
+        else:
+            write_film(path, self.film(size), fps)
 
     def write_gif(
         self, path: str | Path, milliseconds: int = MILLISECONDS, size: int | None = None

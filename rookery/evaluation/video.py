@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from rookery.evaluation.images import PAPER, write_gif, write_png
 from rookery.evaluation.pictures import Frame
 from rookery.storage.files import atomic_write
 
-FORMATS = (".gif", ".mp4", ".png")
+RECORDING = ".safetensors"
+FORMATS = (".gif", ".mp4", ".png", RECORDING)
 FPS = 1000 / 120
 MOST_FPS = 240
 MOST_GIF_FPS = 50
@@ -48,8 +51,8 @@ def check_film(path: Path, fps: float | None) -> None:
 
 def _check_fps(extension: str, fps: Any) -> None:
     most = MOST_GIF_FPS if extension == ".gif" else MOST_FPS
-    if extension == ".png":
-        raise ConfigError("a .png is not a film and has no fps: leave it out.")
+    if extension not in (".gif", ".mp4"):
+        raise ConfigError(f"a {extension} is not a film and has no fps: leave it out.")
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps <= most:
         remedy = ": choose fewer, or write an .mp4" if extension == ".gif" else ""
         raise ConfigError(
@@ -59,13 +62,7 @@ def _check_fps(extension: str, fps: Any) -> None:
 
 
 def write_film(path: Path, film: Sequence[Frame], fps: float | None = None) -> None:
-    """Write a film in the format of the file's extension.
-
-    Raises:
-        ConfigError: as `check_film`, or if the file cannot be written.
-    """
-    check_film(path, fps)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a film that `check_film` has accepted, in the format of its extension."""
     match path.suffix.lower():
         case ".gif":
             write_gif(path, film, 10 * max(2, round(100 / (fps or FPS))))
@@ -86,21 +83,25 @@ def _write_video(path: Path, film: Sequence[Frame], fps: float) -> None:
         *("-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p"),
         *("-movflags", "+faststart", "-f", "mp4"),
     ]
-    with atomic_write(path) as file:
+    with atomic_write(path) as file, TemporaryFile() as complaints:
         process = subprocess.Popen(
-            [*command, file.name], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, file.name], stdin=subprocess.PIPE, stderr=complaints
         )
+        assert process.stdin is not None
         try:
-            _, complaint = process.communicate(b"".join(map(np.ndarray.tobytes, film)))
+            with suppress(BrokenPipeError), process.stdin as pipe:
+                for frame in film:
+                    pipe.write(frame.tobytes())
+            failed = process.wait()
         finally:
             process.kill()
             process.wait()
-        if process.returncode:
-            lines = complaint.decode(errors="replace").strip().splitlines()
-            reason = lines[-1] if lines else f"code {process.returncode}"
+        if failed:
+            complaints.seek(0)
+            lines = complaints.read().decode(errors="replace").strip().splitlines()
             raise ConfigError(
-                f"ffmpeg could not write {path} ({reason}): write a .gif instead, or "
-                "install another ffmpeg."
+                f"ffmpeg could not write {path} ({lines[-1] if lines else failed}): write "
+                "a .gif instead, or install another ffmpeg."
             )
 
 
