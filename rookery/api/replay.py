@@ -72,7 +72,7 @@ def replay(
     setup = next(_setups(game_or_run, players, round, seed, game, algorithm, settings))
     recording = play_episode(setup, episode).recordings[0]
     if out is not None:
-        recording.write(out, fps, size)
+        write_out(recording, Path(out), fps, size)
     return recording
 
 
@@ -336,6 +336,21 @@ def check_output(out: str | Path | None, fps: float | None, size: int | None) ->
         check_film(Path(out), fps)
     elif fps is not None:
         raise ConfigError("fps is for a film in a file: name the file with out.")
+
+
+def write_out(recording: Recording, out: Path, fps: float | None, size: int | None) -> None:
+    """Write a recording to a file that the user named.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    try:
+        recording.write(out, fps, size)
+    except OSError as error:
+        raise ConfigError(
+            f"{out} cannot be written ({error.strerror}): name a file in a folder that you "
+            "can write to."
+        ) from error
 
 
 def file_name(setup: Setup, episode: int) -> str:

@@ -109,24 +109,21 @@ def _write(
 ) -> dict[str, str]:
     """Write the files of a replay; return their paths by what they are."""
     from rookery.api.lineups import write_new_run
-    from rookery.api.replay import file_name
+    from rookery.api.replay import file_name, write_out
     from rookery.storage.access import cannot_write
 
-    folder = setup.run.path if setup.run else None
+    if output is not None:
+        write_out(recording, output, fps, size)
+        return {"out": str(output)}
+    folder = setup.run.path if setup.run else write_new_run(run, setup)
+    name = file_name(setup, recording.episode)
+    gif = folder / "replays" / f"{name}.gif"
+    file = folder / "recordings" / f"{name}.safetensors"
     try:
-        if output is not None:
-            recording.write(output, fps, size)
-            return {"out": str(output)}
-        folder = folder or write_new_run(run, setup)
-        name = file_name(setup, recording.episode)
-        gif = folder / "replays" / f"{name}.gif"
-        file = folder / "recordings" / f"{name}.safetensors"
         recording.write(gif, fps, size)
         recording.write(file)
     except OSError as error:
-        if error.filename is None:  # it is standard output that cannot be written
-            raise
-        raise cannot_write(Path(output or folder or "."), error) from error
+        raise cannot_write(folder, error) from error
     return {"run": str(folder), "gif": str(gif), "recording": str(file)}
 
 

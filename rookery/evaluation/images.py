@@ -181,7 +181,8 @@ def _dot(across: int) -> Image.Image:
 def _shared_palette(frames: Sequence[Frame]) -> _Palette:
     """Return a palette for all frames, from the first and what changes in others."""
     sampled = frames[:: -(-len(frames) // _SAMPLED_FRAMES)]
-    first, *others = (_packed(_of_shape(frame, frames[0].shape)) for frame in sampled)
+    shape = sampled[0].shape
+    first, *others = (_packed(_of_shape(frame, shape)) for frame in sampled)
     pixels = [first.ravel(), *(other[other != first] for other in others)]
     colours, counts = np.unique(np.concatenate(pixels), return_counts=True)
     order = np.argsort(-counts, kind="stable")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,11 @@ class Recording:
         try:
             arrays, texts = read_arrays(Path(path), min(MOST_BYTES, available()))
             metadata = parse_json(texts["rookery"])
-            turns = len(arrays["actions"])
-            arrays["rewards"]  # every recording has both
             world, episode = int(metadata["world"]), int(metadata["episode"])
             agents, players = tuple(metadata["agents"]), tuple(metadata["players"])
             actions = tuple(tuple(names) for names in metadata.get("actions", ()))
-            pictures = stored_pictures(arrays, metadata, turns)
+            _check_shapes(arrays, len(agents), len(players))
+            pictures = stored_pictures(arrays, metadata, len(arrays["actions"]))
         except (ArrayFileError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(
                 f"{path} is not a recording of an episode ({error}): name a file that "
@@ -194,6 +193,19 @@ class Recording:
         from rookery.evaluation.images import gif_bytes
 
         return gif_bytes(self.film())
+
+
+def _check_shapes(arrays: Mapping[str, Array], agents: int, players: int) -> None:
+    shape = arrays["actions"].shape
+    totals = arrays.get("scores", arrays["rewards"])  # every recording has rewards
+    if not len(shape) == 2 or {agents, players} != {shape[1]} or totals.shape != shape:
+        raise ValueError("its actions, rewards and players are not of the same agents")
+    if FRAMES in arrays:
+        frames = arrays[FRAMES]
+        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
+            raise ValueError("its frames are not pictures")
+        if len(frames) != shape[0]:
+            raise ValueError(f"it has {len(frames)} frames of {shape[0]} turns")
 
 
 class Recorder:

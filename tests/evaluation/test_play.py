@@ -31,8 +31,10 @@ from rookery.games.base import Outcome
 from rookery.games.builtin.matrix import Cooperator, Defector
 from rookery.games.players import Observation, Player, RandomPlayer
 from rookery.games.registry import Entry
+from tests.paths import GAME_FILES
 
 DILEMMA = "iterated_prisoners_dilemma"
+LIGHTS = f"gymnasium:{GAME_FILES / 'gym.py'}:Lights"
 
 
 def match_of(
@@ -587,13 +589,18 @@ def test_recording_names_agents_and_players():
     assert recording.players == ("random", "forager", "random")
 
 
-def test_only_the_wanted_episodes_of_the_first_world_are_filmed():
-    match = play(
-        "treasurehunt", episodes=6, worlds=2, record=True, film=2, game={"turns": 3}
-    )
+def test_recorded_episodes_of_the_first_world_of_a_grid_game_can_be_drawn():
+    match = play("treasurehunt", episodes=6, worlds=2, record=True, game={"turns": 3})
 
-    filmed = [(r.world, r.episode) for r in match.recordings if "frames" in r.arrays]
-    assert filmed == [(0, 0), (0, 1)]
+    drawn = [(r.world, r.episode) for r in match.recordings if r.pictures is not None]
+    assert drawn == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_only_the_wanted_episodes_of_other_games_are_filmed():
+    match = play(LIGHTS, episodes=6, worlds=2, record=True, film=2)
+
+    drawn = [(r.world, r.episode) for r in match.recordings if r.pictures is not None]
+    assert drawn == [(0, 0), (0, 1)]
 
 
 def test_film_without_record_records_the_filmed_episodes_only():
@@ -605,7 +612,8 @@ def test_film_without_record_records_the_filmed_episodes_only():
 def test_film_has_one_frame_per_turn():
     match = play("treasurehunt", film=1, game={"turns": 3, "height": 5, "width": 6})
 
-    assert match.recordings[0].arrays["frames"].shape == (3, 5 * 32, 6 * 32, 3)
+    frames = list(match.recordings[0].pictures)
+    assert [frame.shape for frame in frames] == [(5 * 32, 6 * 32, 3)] * 3
 
 
 def test_filming_a_game_without_pictures_is_refused():
