@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.evaluate import Evaluation as Evaluation
+    from rookery.api.evaluate import evaluate as evaluate
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.evaluate": ("Evaluation", "evaluate"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

@@ -20,7 +20,7 @@ from rookery.cli.options import (
     Round,
 )
 from rookery.errors import ConfigError
-from rookery.printing import err, out, print_json, say, tell
+from rookery.printing import err, out, print_json, say
 
 if TYPE_CHECKING:
     from rookery.api.lineups import Setup
@@ -114,8 +114,7 @@ def evaluate(
     seeds there is also the interquartile mean over seeds with its 95 % interval.
     """
     from rookery.api.evaluate import evaluate_setups
-    from rookery.cli.output import progress
-    from rookery.evaluation.report import print_evaluation
+    from rookery.cli.output import print_evaluation, progress
 
     setups = setups_of(
         game,
@@ -133,4 +132,4 @@ def evaluate(
     if as_json:
         print_json(evaluation.to_json())
     else:
-        print_evaluation(evaluation, wide)
+        print_evaluation(out, evaluation, wide)
