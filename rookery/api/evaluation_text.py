@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from rich.cells import cell_len
 
 from rookery.api.evaluate import Evaluation
+from rookery.api.text_table import TextTable
 from rookery.evaluation.play import Match
 from rookery.specs import AgentSpec
 
@@ -24,68 +24,7 @@ MOST_LABEL = 32
 """A longer label of a line-up is shown as the number of seats of each player."""
 EXTREMES = 3
 """How many of the best and worst agents are named."""
-GAP = "  "
 FEW_SEEDS = 5
-
-
-@dataclass
-class TextTable:
-    """A table of text: a first column that names the rows, and columns of numbers."""
-
-    key: str
-    columns: list[str]
-    rows: list[tuple[str, list[str]]] = field(default_factory=list)
-    title: str = ""
-
-    def widths(self) -> list[int]:
-        """Return the width of each column after the first."""
-        cells = [self.columns, *(cells for _, cells in self.rows)]
-        return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-
-    def key_width(self) -> int:
-        """Return the width of the first column."""
-        return max(map(cell_len, [self.key, *(label for label, _ in self.rows)]))
-
-    def width(self) -> int:
-        """Return the width of the widest line."""
-        return self.key_width() + sum(len(GAP) + width for width in self.widths())
-
-    def fitted(self, width: int | None) -> list[TextTable]:
-        """Return the table, or several with some of its columns each that fit a width."""
-        if width is None or self.width() <= width:
-            return [self]
-        parts: list[list[int]] = [[]]
-        free = width - self.key_width()
-        for i, needed in enumerate(self.widths()):
-            if parts[-1] and free < needed + len(GAP):
-                parts.append([])
-                free = width - self.key_width()
-            parts[-1].append(i)
-            free -= needed + len(GAP)
-        return [self._with(part, self.title if not n else "") for n, part in enumerate(parts)]
-
-    def _with(self, columns: Sequence[int], title: str) -> TextTable:
-        rows = [(label, [cells[i] for i in columns]) for label, cells in self.rows]
-        return TextTable(self.key, [self.columns[i] for i in columns], rows, title)
-
-    def lines(self) -> list[str]:
-        """Return the title, if there is one, the header, and the rows."""
-        widths, first = self.widths(), self.key_width()
-        lines = [self.title] if self.title else []
-        for label, cells in [(self.key, self.columns), *self.rows]:
-            line = _left(label, first)
-            for cell, width in zip(cells, widths, strict=True):
-                line += GAP + _right(cell, width)
-            lines.append(line.rstrip())
-        return lines
-
-
-def _left(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
-
-
-def _right(text: str, width: int) -> str:
-    return " " * (width - cell_len(text)) + text
 
 
 def evaluation_text(evaluation: Evaluation, width: int | None = None) -> str:
@@ -120,7 +59,9 @@ def matches_tables(
 ) -> tuple[list[TextTable], list[str]]:
     """Return the tables of some line-ups that fit a width, and notes on them."""
     summary, agents = _summary_table(matches), _agent_columns(matches)
-    notes = ["mean: return per episode and agent; std: its standard deviation over episodes"]
+    notes = [
+        "mean: return per episode and agent; std: its standard deviation over episodes"
+    ]
     counts = list(next(iter(matches.values())).counts)
     if counts:
         notes.append(f"{', '.join(counts)}: per episode and agent")
@@ -144,7 +85,9 @@ def short_label(label: str) -> str:
     """Return a line-up's label; a long list of players as how many there are of each."""
     if cell_len(label) <= MOST_LABEL or "," not in label:
         return label
-    return ", ".join(f"{count} × {name}" for name, count in Counter(label.split(",")).items())
+    return ", ".join(
+        f"{count} × {name}" for name, count in Counter(label.split(",")).items()
+    )
 
 
 def _summary_table(matches: Mapping[str, Match]) -> TextTable:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 Wide = Annotated[
     bool,
-    typer.Option("--wide", help="Print complete tables, wider than the terminal if need be."),
+    typer.Option(
+        "--wide", help="Print complete tables, wider than the terminal if need be."
+    ),
 ]
 
 

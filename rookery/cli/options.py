@@ -48,7 +48,9 @@ Players = Annotated[
 Round = Annotated[
     int | None,
     typer.Option(
-        "--round", min=0, help="The round whose weights a run's agents have; also RUN@ROUND."
+        "--round",
+        min=0,
+        help="The round whose weights a run's agents have; also RUN@ROUND.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

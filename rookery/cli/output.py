@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from rookery.specs import AgentSpec
 
 if TYPE_CHECKING:
     from rookery.api.evaluate import Evaluation
-    from rookery.api.evaluation_text import TextTable
+    from rookery.api.text_table import TextTable
     from rookery.bench.measure import Report
     from rookery.games.conformance.checks import Finding
     from rookery.runs.health import Health

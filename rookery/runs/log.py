@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rookery.evaluation.play import TRAINED
 from rookery.storage.access import cannot_read
 from rookery.storage.files import Attempts, append_whole, mend, replace_whole
 
@@ -230,6 +229,8 @@ def lineup_name(players: str) -> str:
     The file calls trained agents that act greedily `greedy`, which is also the name of a
     scripted player; they are `trained` everywhere else.
     """
+    from rookery.evaluation.play import TRAINED  # late: it loads all games
+
     return TRAINED if players == "greedy" else players
 
 
