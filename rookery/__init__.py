@@ -11,8 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.evaluate import Evaluation as Evaluation
+    from rookery.api.evaluate import evaluate as evaluate
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
+||||||| 2d6dfc4
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -34,7 +37,9 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
+||||||| 2d6dfc4
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

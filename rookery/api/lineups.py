@@ -234,8 +234,8 @@ def _seat_of(
         scripted = next(a.player for a in run.agents if a.id == agent) or "random"
         if is_named:
             raise ConfigError(
-                f"agent '{agent}' of {run.path} was not trained but played by '{scripted}': "
-                "name a scripted player for it."
+                f"agent '{agent}' of {run.path} was not trained: '{scripted}' played it. "
+                "Name a scripted player for it."
             )
         return scripted
     seated = copy(opened[number][agent])

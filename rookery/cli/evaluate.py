@@ -1,8 +1,8 @@
-"""The command `evaluate`, and what it shares with `replay`."""
+"""The command `evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,7 @@ from rookery.cli.options import (
     Round,
 )
 from rookery.errors import ConfigError
-from rookery.printing import err, out, print_json, say, tell
+from rookery.printing import err, out, print_json, say
 
 if TYPE_CHECKING:
     from rookery.api.lineups import Setup
@@ -33,42 +33,6 @@ Wide = Annotated[
 ]
 
 
-def run_or_game(
-    command: Callable[[Iterator[Setup], Path | None, bool], None],
-) -> Callable[..., None]:
-    """Return a command that takes a game or a run.
-
-    The decorated function is called with one setup per run, the folder of a new run if one
-    was given, and whether to print JSON.
-    """
-
-    def wrapper(
-        game: GameOrRun = None,
-        overrides: Overrides = None,
-        players: Players = None,
-        config_file: ConfigFile = None,
-        run: NewFolder = None,
-        named_game: NamedGame = None,
-        named_algorithms: NamedAlgorithms = None,
-        round_number: Round = None,
-        as_json: AsJson = False,
-    ) -> None:
-        setups = setups_of(
-            game,
-            overrides or [],
-            players,
-            config_file,
-            run,
-            named_game,
-            named_algorithms or [],
-            round_number,
-        )
-        command(setups, run, as_json)
-
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    return wrapper
-
-
 def setups_of(
     game: str | None,
     overrides: list[str],
@@ -79,7 +43,7 @@ def setups_of(
     named_algorithms: list[str],
     round_number: int | None,
 ) -> Iterator[Setup]:
-    """Return the line-ups that the arguments of `evaluate` or `replay` ask for."""
+    """Return the line-ups that the arguments of `evaluate` ask for."""
     from rookery.api.lineups import game_setups, names_run, run_setups
 
     if not game or not names_run(game):
@@ -116,8 +80,7 @@ def evaluate(
     seeds there is also the interquartile mean over seeds with its 95 % interval.
     """
     from rookery.api.evaluate import evaluate_setups
-    from rookery.cli.output import progress
-    from rookery.evaluation.report import print_evaluation
+    from rookery.cli.output import print_evaluation, progress
 
     setups = setups_of(
         game,
@@ -135,4 +98,4 @@ def evaluate(
     if as_json:
         print_json(evaluation.to_json())
     else:
-        print_evaluation(evaluation, wide)
+        print_evaluation(out, evaluation, wide)

@@ -64,7 +64,7 @@ def replay(
     A player can also be an agent of another run: RUN, RUN@ROUND, RUN:ID or RUN:ID@ROUND.
     """
     from rookery.api.replay import check_output, play_episode, setups
-    from rookery.cli.output import matches_table
+    from rookery.cli.output import print_match
 
     check_output(output or Path("replay.gif"), fps, size)
     setup = next(
@@ -84,7 +84,7 @@ def replay(
     if as_json:
         print_json({**files, **match.summary()})
         return
-    out.print(matches_table({next(iter(setup.lineups)): match}))
+    print_match(out, next(iter(setup.lineups)), match)
     for name, path in files.items():
         if name != "run":
             tell(f"{LABELS[name]}: {path}")

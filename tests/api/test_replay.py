@@ -226,6 +226,6 @@ def test_a_table_of_a_game_is_returned() -> None:
 
 
 def test_a_function_wins_over_the_module_of_its_name() -> None:
-    import rookery.replay.rows  # noqa: F401, PLC0415
+    import rookery.replay.rows
 
     assert callable(rookery.replay)

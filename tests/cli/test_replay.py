@@ -167,6 +167,6 @@ def test_a_file_that_cannot_be_written_is_one_line(
 
     assert code == 2
     assert error == (
-        "error: file/x.gif cannot be written (Not a directory): name a file in a folder "
+        "error: file/x.gif cannot be written (File exists): name a file in a folder "
         "that you can write to.\n"
     )
