@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.evaluate import evaluate as evaluate
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
-||||||| 2d6dfc4
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -39,7 +38,6 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
 _NAMES = {
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
-||||||| 2d6dfc4
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
