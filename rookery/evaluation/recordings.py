@@ -221,7 +221,8 @@ class Recorder:
         self._record, self._film = record, film
         self._grid = _grid_of(game)
         self._rows: list[list[dict[str, Array]]] = [[] for _ in range(game.worlds)]
-        self._pictures: SceneWriter | FrameWriter | None = None
+        self._scenes: SceneWriter | None = None
+        self._frames: FrameWriter | None = None
         self._finished = np.zeros(game.worlds, np.int64)
         if film and self._grid is None:
             # Before the first turn, because some games can only be drawn from there on.
@@ -247,13 +248,19 @@ class Recorder:
 
     def _add_picture(self) -> None:
         if self._grid is not None:
-            if self._pictures is None:
-                self._pictures = SceneWriter(self._grid.stage)
-            self._pictures.add(self._grid.scene(0))
+            if self._scenes is None:
+                self._scenes = SceneWriter(self._grid.stage)
+            self._scenes.add(self._grid.scene(0))
         elif self._is_filming:
-            if self._pictures is None:
-                self._pictures = FrameWriter(type(_unwrapped(self._game)).__name__)
-            self._pictures.add(self._game.render(0))
+            if self._frames is None:
+                self._frames = FrameWriter(type(_unwrapped(self._game)).__name__)
+            self._frames.add(self._game.render(0))
+
+    def _take_pictures(self) -> Scenes | StoredFrames | None:
+        """Return the pictures of the first world's episode, which ends."""
+        writer = self._scenes or self._frames
+        self._scenes = self._frames = None
+        return writer.pictures() if writer else None
 
     def _columns(self, turn: Turn) -> dict[str, Array]:
         outcome = turn.outcome
@@ -283,11 +290,9 @@ class Recorder:
         recordings = []
         for world in [episode.world for episode in ended]:
             rows, self._rows[world] = self._rows[world], []
-            writer = None
-            if world == 0:
-                writer, self._pictures = self._pictures, None
+            pictures = self._take_pictures() if world == 0 else None
             if rows and wanted[world]:
-                recordings.append(self._recording(world, rows, writer))
+                recordings.append(self._recording(world, rows, pictures))
             self._finished[world] += 1
         return recordings
 
@@ -295,7 +300,7 @@ class Recorder:
         self,
         world: int,
         rows: list[dict[str, Array]],
-        writer: SceneWriter | FrameWriter | None,
+        pictures: Scenes | StoredFrames | None,
     ) -> Recording:
         return Recording(
             world,
@@ -304,15 +309,16 @@ class Recorder:
             players=self._players,
             arrays={name: np.stack([row[name] for row in rows]) for name in rows[0]},
             actions=tuple(spec.action_names for spec in self._game.agents),
-            pictures=writer.pictures() if writer else None,
+            pictures=pictures,
         )
 
 
 def _grid_of(game: Game) -> GridEngine | None:
-    """Return the engine of a grid game that is drawn from its scenes."""
+    """Return the engine of a grid game, unless it draws itself in another way."""
     game = _unwrapped(game)
-    draws_scenes = isinstance(game, GridEngine) and type(game).render is GridEngine.render
-    return game if draws_scenes else None
+    if isinstance(game, GridEngine) and type(game).render is GridEngine.render:
+        return game
+    return None
 
 
 def _unwrapped(game: Game) -> Game:
