@@ -73,7 +73,11 @@ def score(name: str, seed: int) -> dict[str, Any]:
         run = rookery.train(GAME, run=Path(folder) / "run", **settings)
         seconds = time.perf_counter() - started
         match = rookery.play(
-            GAME, run.players(), episodes=EPISODES, seed=EVALUATION_SEED, copies=COPIES
+            GAME,
+            run.players(),
+            episodes=EPISODES,
+            seed=EVALUATION_SEED,
+            game={"copies": COPIES},
         )
     turns = settings["rounds"] * settings["turns_per_round"] * settings["worlds"]
     means = [float(mean) for mean in match.returns.mean(axis=0)]

@@ -103,7 +103,7 @@ def score_of(job: Job) -> dict[str, Any]:
             run.players(),
             episodes=job.episodes,
             seed=EVALUATION_SEED,
-            **settings["game"],
+            game=settings["game"],
         )
     scores = {"score": match.summary()["mean"]}
     if job.part == "stag":

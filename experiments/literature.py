@@ -202,7 +202,7 @@ def play(sweep: Sweep, value: float, players: Any) -> library.Match:
     """Play and record some episodes with one value of the varied setting."""
     settings = {**sweep.game_settings, sweep.setting: value}
     return library.play(
-        sweep.game, players, episodes=EPISODES, seed=1_000_003, record=True, **settings
+        sweep.game, players, episodes=EPISODES, seed=1_000_003, record=True, game=settings
     )
 
 

@@ -5,17 +5,23 @@ The public names are loaded when they are first used, so that `import rookery` i
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.digest import Digest as Digest
     from rookery.api.digest import digest as digest
+    from rookery.api.evaluate import Evaluation as Evaluation
+    from rookery.api.evaluate import evaluate as evaluate
     from rookery.api.games import Check as Check
     from rookery.api.games import Description as Description
     from rookery.api.games import check as check
     from rookery.api.games import describe as describe
     from rookery.api.games import games as games
+    from rookery.api.replay import record as record
+    from rookery.api.replay import replay as replay
     from rookery.api.results import Estimate as Estimate
     from rookery.api.results import Runs as Runs
     from rookery.api.results import interval as interval
@@ -47,6 +53,8 @@ _NAMES = {
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "games"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
+    "api.evaluate": ("Evaluation", "evaluate"),
+    "api.replay": ("record", "replay"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
@@ -80,3 +88,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+class _Package(ModuleType):
+    """The package itself; a public name wins over a module of the same name.
+
+    Without it, importing `rookery.replay.rows` would turn `rookery.replay`, the function,
+    into a module.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -7,27 +7,27 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.text import Text
 
 from rookery.api.display import View, live_view
+from rookery.api.live_table import COUNT, LiveTable, evaluation_line
 from rookery.runs.log import Totals
 
 if TYPE_CHECKING:
+    from rookery.games.episodes import Episode
     from rookery.runs.session import Session
     from rookery.training.training import Round
 
 LINE_SECONDS = 10.0
 RECENT = 64
-COLUMNS = {
-    "return": "return",
-    "epsilon": "epsilon",
-    "loss": "loss",
-    "value": "q_value",
-    "lag": "lag",
-}
-"""The columns of the table, and the metrics in them."""
 
 
 class Progress:
@@ -47,15 +47,21 @@ class Progress:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
+            TextColumn("rounds"),
+            TimeElapsedColumn(),
+            TextColumn("elapsed"),
             TimeRemainingColumn(),
+            TextColumn("left"),
             expand=True,
         )
         self._task = self._bar.add_task(
             self._config.game.name, total=self._config.rounds, completed=self._first
         )
-        self._returns: dict[str, deque[float]] = {
-            agent.id: deque(maxlen=RECENT) for agent in self._agents
-        }
+        self._recent: deque[Episode] = deque(maxlen=RECENT)
+        """The last episodes; returns and counts are means over them."""
+        self._table = LiveTable(self._agents, self._config.schedule)
+        self._evaluation = ""
+        """The result of the last evaluation during training."""
         self.agents: dict[str, dict[str, Any]] = {agent.id: {} for agent in self._agents}
         """The metrics of every agent in the last round."""
         self.totals: Totals = session.log.totals()
@@ -76,6 +82,10 @@ class Progress:
         """Take in a round, and show it."""
         while self._notes and not self._quiet:
             self._console.print(self._notes.pop(0), soft_wrap=True)
+        self._recent.extend(result.played.episodes)
+        for match in result.matches:
+            if match["evaluations"]:
+                self._evaluation = evaluation_line(match)
         updates = sum(self._take_in(i, result) for i in range(len(self._agents)))
         self._updates += updates
         self.totals = Totals(
@@ -83,7 +93,7 @@ class Progress:
         )
         self._bar.update(self._task, completed=result.number)
         if self._live is not None:
-            self._live.update(Group(self._bar, self._table(result)))
+            self._live.update(self._view(result))
         elif not self._quiet:
             self._print_line(result)
 
@@ -94,10 +104,12 @@ class Progress:
             **result.played.metrics[agent],
             **result.learned.metrics.get(agent, {}),
         }
-        recent = self._returns[agent]
-        recent.extend(float(episode.returns[number]) for episode in result.played.episodes)
-        if recent:
-            metrics["return"] = sum(recent) / len(recent)
+        if self._recent:
+            returns = [float(episode.returns[number]) for episode in self._recent]
+            metrics["return"] = sum(returns) / len(returns)
+            for name in self._counts():
+                counts = [float(episode.counts[name][number]) for episode in self._recent]
+                metrics[f"{COUNT}{name}"] = sum(counts) / len(counts)
         self.agents[agent] = metrics
         return int(metrics.get("updates", 0))
 
@@ -128,18 +140,19 @@ class Progress:
         turns = rounds * self._config.turns_per_round * self._config.worlds
         return f"{turns / seconds:,.0f} turns/s  {self._updates / seconds:,.0f} updates/s"
 
-    def _table(self, result: Round) -> Table:
-        table = Table(
-            box=None, header_style="bold", title=self._rates(result), title_justify="left"
-        )
-        table.add_column("agent")
-        for name in COLUMNS:
-            table.add_column(name, justify="right")
-        for agent, metrics in self.agents.items():
-            values = [metrics.get(metric) for metric in COLUMNS.values()]
-            cells = ["" if value is None else f"{value:.2f}" for value in values]
-            table.add_row(agent, *cells)
-        return table
+    def _counts(self) -> list[str]:
+        """Return the names of the game's counts, once an episode has ended."""
+        return list(self._recent[0].counts) if self._recent else []
+
+    def _view(self, result: Round) -> Group:
+        """Return what a terminal shows: bar, rates, last evaluation, and the table."""
+        size = self._console.size
+        counts = [f"{COUNT}{name}" for name in self._counts()]
+        lines = [Text(self._rates(result))]
+        if self._evaluation:
+            lines.append(Text(self._evaluation))
+        lines += self._table.lines(self.agents, counts, size.width, size.height)
+        return Group(self._bar, *lines)
 
 
 def duration(seconds: float) -> str:

@@ -39,11 +39,26 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file of settings.")
 ]
 Players = Annotated[
-    str | None, typer.Option(help="One player for all agents, or one per agent: a,b,c.")
+    str | None,
+    typer.Option(
+        help="One player for all agents, or one per agent: a,b,c. In a run also trained, "
+        "as_trained (with exploration) and trained@ROUND."
+    ),
+]
+Round = Annotated[
+    int | None,
+    typer.Option(
+        "--round",
+        min=0,
+        help="The round whose weights a run's agents have; also RUN@ROUND.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 GameOrRun = Annotated[
-    str | None, typer.Argument(metavar="GAME|RUN", help="A game, or the folder of a run.")
+    str | None,
+    typer.Argument(
+        metavar="GAME|RUN", help="A game, the folder of a run or of seeds, or RUN@ROUND."
+    ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 NamedGame = Annotated[

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,11 +17,11 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from rookery.config.run import Config
-from rookery.evaluation.play import Match, cut_line
-from rookery.printing import print_json, say
+from rookery.evaluation.play import Match
 
 if TYPE_CHECKING:
+    from rookery.api.evaluate import Evaluation
+    from rookery.api.text_table import TextTable
     from rookery.bench.measure import Report
     from rookery.runs.health import Health
 
@@ -35,49 +34,40 @@ STATE_COLOURS = {
 }
 
 
-def say_cut(match: Match, config: Config) -> None:
-    """Warn of episodes that were cut off, if there were any."""
-    if match.cut:
-        say(f"warning: {cut_line(match.cut, config)}")
+def print_evaluation(console: Console, evaluation: Evaluation, wide: bool) -> None:
+    """Print the tables of an evaluation, as wide as they need be unless on a terminal."""
+    from rookery.api.evaluation_text import evaluation_tables
+
+    width = None if wide or not console.is_terminal else console.width
+    tables, notes = evaluation_tables(evaluation, width)
+    print_tables(console, tables, notes)
 
 
-def matches_table(matches: Mapping[str, Match]) -> Table:
-    """Return a table of mean returns: over all agents, with their spread, and of each."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("players", style="cyan")
-    table.add_column("episodes", justify="right")
-    table.add_column("mean", justify="right", style="bold")
-    table.add_column("spread", justify="right")
-    first = next(iter(matches.values()))
-    for spec in first.agents:
-        table.add_column(f"agent {spec.id}", justify="right")
-    for label, match in matches.items():
-        summary = match.summary()
-        means = [f"{mean:.2f}" for mean in summary["agents"].values()]
-        spread = f"± {summary['std']:.2f}"
-        episodes = str(len(match.episodes))
-        table.add_row(label, episodes, f"{summary['mean']:.2f}", spread, *means)
-    return table
-
-
-def write_replay(
-    console: Console, match: Match, folder: Path, name: str, as_json: bool
+def print_tables(
+    console: Console, tables: Sequence[TextTable], notes: Sequence[str]
 ) -> None:
-    """Write the recording of a match and its GIF to a run folder, and print the paths."""
-    recording = match.recordings[0]
-    gif = folder / "replays" / f"{name}.gif"
-    recording.write_gif(gif)
-    file = folder / "recordings" / f"{name}.safetensors"
-    file.parent.mkdir(exist_ok=True)
-    recording.save(file)
-    if as_json:
-        summary = {"run": str(folder), "gif": str(gif), **match.summary()}
-        print_json(summary)
-        return
-    names = list(match.players)
-    label = names[0] if len(set(names)) == 1 else ",".join(names)
-    console.print(matches_table({label: match}))
-    console.print(f"The episode: {gif}\nIts recording: {file}", soft_wrap=True)
+    """Print tables of text with bold headers, and notes below them."""
+    for number, table in enumerate(tables):
+        if number:
+            console.print()
+        *title, header = table.lines()[: 2 if table.title else 1]
+        for line in title:
+            console.print(Text(line, "bold cyan"), soft_wrap=True)
+        console.print(Text(header, "bold"), soft_wrap=True)
+        for line in table.lines()[len(title) + 1 :]:
+            console.print(Text(line), soft_wrap=True)
+    console.print()
+    for note in notes:
+        console.print(Text(note, "dim"), soft_wrap=not console.is_terminal)
+
+
+def print_match(console: Console, label: str, match: Match) -> None:
+    """Print the tables of one match."""
+    from rookery.api.evaluation_text import matches_tables
+
+    width = console.width if console.is_terminal else None
+    tables, notes = matches_tables({label: match}, width)
+    print_tables(console, tables, notes)
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -75,6 +75,17 @@ def merge(base: Mapping[Any, Any], over: Mapping[Any, Any], path: KeyPath = ()) 
     return merged
 
 
+def nested(settings: Mapping[Any, Any]) -> Tree:
+    """Return the tree of settings from Python, whose keys can be dotted."""
+    tree: Tree = {}
+    for key, value in settings.items():
+        branch: Any = value
+        for part in reversed(str(key).split(".")):
+            branch = {part: branch}
+        tree = merge(tree, branch)
+    return tree
+
+
 def plain(value: object, path: KeyPath, problems: dict[KeyPath, str]) -> Any:
     """Return a value as a TOML file would give it: string keys, lists, no None.
 

@@ -39,6 +39,8 @@ _SAMPLED_PIXELS = 50_000
 """The quantized colours are made from at most so many pixels."""
 _BLOCK = 16384
 """Colours compared with the palette at a time: bounds memory for colourful frames."""
+MOST_GIF_BYTES = 2**32
+"""The most memory that the frames of a GIF can take."""
 _WIDEST_SCORE = "-000.0"
 
 
@@ -53,19 +55,34 @@ def save_figure(figure: Any, path: str | Path) -> None:
 
 
 def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> None:
-    """Write frames of one shape as a GIF that loops forever.
+    """Write frames of one shape as a GIF that loops forever."""
+    data = gif_bytes(frames, milliseconds)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_whole(path, data)
+
+
+def gif_bytes(frames: Sequence[Frame], milliseconds: int = 120) -> bytes:
+    """Return frames of one shape as a GIF that loops forever.
 
     All frames share one palette and are not dithered, so that nothing flickers that does
     not move. Equal frames in a row are stored once and shown for longer.
+
+    Raises:
+        ConfigError: if it would take too much memory.
     """
-    shapes = sorted({frame.shape for frame in frames})
-    if len(shapes) != 1:
-        raise ValueError(f"a GIF needs frames of one shape, got {shapes or 'none'}.")
+    if not frames:
+        raise ValueError("a GIF needs frames of one shape, got none.")
+    # Pillow keeps all frames in memory, one byte per pixel.
+    needed = len(frames) * frames[0].size // 3
+    if needed > MOST_GIF_BYTES:
+        raise ConfigError(
+            f"a GIF of {len(frames):,} pictures takes {needed / 2**30:.0f} GiB of memory: "
+            "choose a smaller size, or write an .mp4."
+        )
     palette = _shared_palette(frames)
     first, *rest = _with_palette(frames, palette)
-    _save(
+    return _encoded(
         first,
-        path,
         format="GIF",
         save_all=True,
         append_images=rest,
@@ -79,14 +96,15 @@ def write_gif(path: Path, frames: Sequence[Frame], milliseconds: int = 120) -> N
 
 def write_png(path: Path, frame: Frame) -> None:
     """Write one frame as a PNG."""
-    _save(Image.fromarray(frame), path, format="PNG", optimize=True)
+    data = _encoded(Image.fromarray(frame), format="PNG", optimize=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_whole(path, data)
 
 
-def _save(image: Image.Image, path: Path, **options: Any) -> None:
+def _encoded(image: Image.Image, **options: Any) -> bytes:
     data = BytesIO()
     image.save(data, **options)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_whole(path, data.getvalue())
+    return data.getvalue()
 
 
 def with_scores(
@@ -162,7 +180,9 @@ def _dot(across: int) -> Image.Image:
 
 def _shared_palette(frames: Sequence[Frame]) -> _Palette:
     """Return a palette for all frames, from the first and what changes in others."""
-    first, *others = map(_packed, frames[:: -(-len(frames) // _SAMPLED_FRAMES)])
+    sampled = frames[:: -(-len(frames) // _SAMPLED_FRAMES)]
+    shape = sampled[0].shape
+    first, *others = (_packed(_of_shape(frame, shape)) for frame in sampled)
     pixels = [first.ravel(), *(other[other != first] for other in others)]
     colours, counts = np.unique(np.concatenate(pixels), return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -186,10 +206,11 @@ def _with_palette(frames: Sequence[Frame], palette: _Palette) -> Iterator[Image.
     Pillow's `quantize(palette=...)` rounds colours to six bits before it looks for the
     nearest, which washes out a floor of two similar colours.
     """
-    before = np.full(frames[0].shape[:2], -1, dtype=np.int32)
+    shape = frames[0].shape
+    before = np.full(shape[:2], -1, dtype=np.int32)
     indices = np.zeros(before.shape, dtype=np.uint8)
     for frame in frames:
-        now = _packed(frame)
+        now = _packed(_of_shape(frame, shape))
         changed = now != before
         indices[changed] = _nearest(now[changed], palette)
         image = Image.fromarray(indices.copy())
@@ -207,6 +228,12 @@ def _nearest(packed: _Packed, palette: _Palette) -> npt.NDArray[np.intp]:
         for block in np.array_split(colours, len(colours) // _BLOCK + 1)
     ]
     return np.concatenate(nearest)[where]
+
+
+def _of_shape(frame: Frame, shape: tuple[int, ...]) -> Frame:
+    if frame.shape != shape:
+        raise ValueError(f"a GIF needs frames of one shape, got {shape} and {frame.shape}.")
+    return frame
 
 
 def _packed(frame: Frame) -> _Packed:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rookery.config.messages import shown
+from rookery.config.parse import merge, nested
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, nearest, warn
@@ -31,6 +33,10 @@ Seats = Seat | Sequence[Seat] | Mapping[Any, Seat]
 """Who plays all agents: one seat for all, a list, or a mapping from agent id to seat."""
 MOST_TURNS = 100_000
 """An episode that lasts longer is cut off, unless the settings allow more."""
+TRAINED = "trained"
+"""The line-up of trained agents that act greedily, without exploration."""
+AS_TRAINED = "as_trained"
+"""The line-up of trained agents that explore as in training."""
 
 
 @dataclass
@@ -51,21 +57,53 @@ class Match:
         """Each agent's return in each episode, (episodes, agents)."""
         return np.array([episode.returns for episode in self.episodes])
 
+    @property
+    def counts(self) -> dict[str, Array]:
+        """The game's own counts by name: each agent's in each episode, (episodes, agents).
+
+        A game counts what it likes, such as apples eaten or agents zapped.
+        """
+        names = self.episodes[0].counts if self.episodes else ()
+        return {
+            name: np.array([episode.counts[name] for episode in self.episodes])
+            for name in names
+        }
+
+    def __repr__(self) -> str:
+        players = sorted(set(self.players), key=self.players.index)
+        mean = f"mean return {self.returns.mean():.2f}" if self.episodes else "no episode"
+        return (
+            f"<Match of {self.game}: {len(self.agents)} agents ({', '.join(players)}), "
+            f"{len(self.episodes)} episodes, {mean}>"
+        )
+
     def table(self) -> DataFrame:
         """Return the recordings, one row per world, episode, turn and agent."""
         return table_of(self.recordings)
 
     def summary(self) -> dict[str, Any]:
-        """Return mean and standard deviation of the agents' mean return, and each mean."""
-        returns = self.returns
-        means = returns.mean(axis=1)
-        ids = [spec.id for spec in self.agents]
+        """Return the match in a few numbers.
+
+        `mean` is the mean return over episodes and agents; `std` is the standard deviation
+        over episodes of the mean return of all agents; `agents` has each agent's mean
+        return. `counts` has the same mean and means for each of the game's counts, and
+        `cut` is the number of episodes that were cut off; both only if there are any.
+        """
+        means = self.returns.mean(axis=1)
+        counts = {name: self._means(values) for name, values in self.counts.items()}
         return {
             "mean": float(means.mean()),
             "std": float(means.std(ddof=1)) if len(means) > 1 else 0.0,
-            "agents": {i: float(x) for i, x in zip(ids, returns.mean(axis=0), strict=True)},
+            "agents": self._means(self.returns)["agents"],
+            **({"counts": counts} if counts else {}),
             **({"cut": self.cut} if self.cut else {}),
         }
+
+    def _means(self, values: Array) -> dict[str, Any]:
+        """Return the mean over episodes and agents, and each agent's mean."""
+        means = values.mean(axis=0).tolist()
+        agents = {spec.id: x for spec, x in zip(self.agents, means, strict=True)}
+        return {"mean": float(values.mean()), "agents": agents}
 
 
 def most_turns(config: Config) -> int:
@@ -191,6 +229,7 @@ def assign_seats(agents: Sequence[AgentSpec], players: Seats) -> list[Seat]:
 
 def play(
     game: str | type,
+    /,
     players: Seats = "random",
     *,
     episodes: int = 1,
@@ -200,7 +239,7 @@ def play(
     film: int = 0,
     **settings: Any,
 ) -> Match:
-    """Let trained or scripted players play whole episodes of a game.
+    """Play whole episodes of a game with trained or scripted players, without learning.
 
     Args:
         game: a name from `rookery games`, `./mine.py:Zap`, or the class itself.
@@ -213,16 +252,58 @@ def play(
         seed: of all random numbers.
         record: whether to record facts, actions and rewards of every episode.
         film: how many episodes of the first world to record with frames.
-        **settings: of the game.
+        **settings: as in `rookery.train`: `game={"turns": 20}`, and
+            `evaluate={"turns": 1000}` for the turns after which an episode is cut off;
+            also dotted in a mapping: `**{"game.turns": 20}`.
+
+    Returns:
+        The match: `match.returns`, `match.counts`, `match.summary()`, `match.episodes`, and
+        with `record` or `film` also `match.recordings` and `match.table()`.
     """
     entry = find(game)
-    raw = {"seed": seed, "worlds": worlds, "game": {**settings, "name": entry.name}}
-    config = resolve(raw | {"evaluate": {"episodes": episodes}}, entry.settings)
+    raw = play_settings(entry, settings)
+    raw |= {"seed": seed, "worlds": worlds}
+    raw["evaluate"] = {**raw.get("evaluate", {}), "episodes": episodes}
+    config = resolve(raw, entry.settings)
     seats = assign_seats(agents_of(entry, config), players)
     match = play_match(entry, config, seats, episodes=episodes, record=record, film=film)
     if match.cut:
         warn(cut_line(match.cut, config))
     return match
+
+
+def play_settings(entry: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tree of the settings with which a game is played, with the game's name.
+
+    Raises:
+        ConfigError: for settings that do not belong to the game or to playing it.
+    """
+    tree = nested(settings)
+    problems = []
+    for key, value in tree.items():
+        if key in ("game", "evaluate") and not isinstance(value, Mapping):
+            problems.append(f"{key} must be a group of settings, got {shown(value)}")
+        elif key == "evaluate":
+            problems += [
+                f"'evaluate.{name}' cannot be set here; evaluate.turns can"
+                for name in value
+                if name != "turns"
+            ]
+        elif key in entry.settings.model_fields:
+            problems.append(
+                f"'{key}' is a setting of the game: write game={{{key!r}: {value!r}}}"
+            )
+        elif key != "game":
+            problems.append(
+                f"'{key}' cannot be set here; settings of the game can: "
+                f"game={{{key!r}: {value!r}}}"
+            )
+    name = tree.get("game", {}).get("name", entry.name) if not problems else entry.name
+    if name != entry.name:
+        problems.append(f"game.name is '{name}', but the game is '{entry.name}'")
+    if problems:
+        raise ConfigError(*problems)
+    return merge(tree, {"game": {"name": entry.name}})
 
 
 def agents_of(entry: Entry, config: Config) -> tuple[AgentSpec, ...]:

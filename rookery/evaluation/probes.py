@@ -31,7 +31,14 @@ from rookery.config.messages import cut, shown, single_line
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, ProbeError
-from rookery.evaluation.play import Match, Seat, Seats, assign_seats, play_match
+from rookery.evaluation.play import (
+    Match,
+    Seat,
+    Seats,
+    assign_seats,
+    play_match,
+    play_settings,
+)
 from rookery.games.base import Game, GameWrapper, Phases
 from rookery.games.registry import Entry
 from rookery.plugins import describe_error, line_in, load_object
@@ -81,7 +88,8 @@ class ProbeGame:
             players: the ones the probe was given, or others, as in `rookery.play`.
             episodes: how many to play.
             record: whether to record facts, actions and rewards.
-            **settings: of the game, where they differ from the run's.
+            **settings: where they differ from the run's, as in `rookery.play`:
+                `game={"spawn": 0.2}`.
         """
         config = self._config_with(settings)
         seats = assign_seats(self.agents, players)
@@ -102,7 +110,7 @@ class ProbeGame:
 
         Args:
             worlds: how many copies to play at once.
-            **settings: of the game, where they differ from the run's.
+            **settings: where they differ from the run's: `game={"spawn": 0.2}`.
         """
         config = self._config_with(settings)
         built = self._entry.build_guarded(config.game.settings, worlds, self.seed)
@@ -111,10 +119,12 @@ class ProbeGame:
         return game
 
     def _config_with(self, settings: Mapping[str, Any]) -> Config:
-        old = self._config
-        game = {**old.game.settings.model_dump(), **settings, "name": self.name}
-        changed = resolve({"game": game}, self._entry.settings).game
-        return old.model_copy(update={"game": changed})
+        old, tree = self._config, play_settings(self._entry, settings)
+        tree["game"] = {**old.game.settings.model_dump(), **tree["game"]}
+        changed = resolve(tree, self._entry.settings)
+        turns = changed.evaluate.turns or old.evaluate.turns
+        evaluate = old.evaluate.model_copy(update={"turns": turns})
+        return old.model_copy(update={"game": changed.game, "evaluate": evaluate})
 
 
 class _GameWithHeartbeat(GameWrapper):

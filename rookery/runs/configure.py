@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.messages import shown
-from rookery.config.parse import merge, parse_overrides
+from rookery.config.parse import merge, nested, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
@@ -50,14 +50,8 @@ def configure(
 
 
 def tree_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree from settings whose keys can be dotted."""
-    tree: dict[str, Any] = {}
-    for key, value in settings.items():
-        branch: Any = _named(value)
-        for part in reversed(str(key).split(".")):
-            branch = {part: branch}
-        tree = merge(tree, branch)
-    return tree
+    """Return a tree from settings whose keys can be dotted, with names for classes."""
+    return nested(_named(settings))
 
 
 def _named(value: Any) -> Any:

@@ -5,6 +5,11 @@ episodes.jsonl     one line per finished episode
 evaluations.jsonl  one line per evaluation
 probes.jsonl       one line per call of the user's probe
 events.jsonl       one line per start, end or other event of the run's processes
+
+TensorBoard shows what is in the first four. Its tags have the metric first, so that agents
+are side by side (`reward/0`, `reward/1`), and its axis is the number of turns of all worlds
+together. The folder of a run from before these tags is brought up to date when it is
+resumed: its event files move to tensorboard/rounds/, and everything is written again.
 """
 
 from __future__ import annotations
@@ -52,12 +57,20 @@ class Totals(NamedTuple):
 class RunLog:
     """Appends to the log files of a run; a line that cannot be written is left out."""
 
-    def __init__(self, folder: Path, attempt: Attempts) -> None:
+    def __init__(self, folder: Path, attempt: Attempts, world_turns: int = 1) -> None:
+        """Open the log of a run.
+
+        Args:
+            folder: of the run.
+            attempt: calls what writes to a file, and reports if that fails.
+            world_turns: turns of all worlds together in a round, for TensorBoard's axis.
+        """
         # Not at the top: it takes long to import, and reading a log does not need it.
         from rookery.runs.tensorboard import Board
 
-        self._folder, self._attempt = folder, attempt
+        self._folder, self._attempt, self._world_turns = folder, attempt, world_turns
         self._board = Board(folder / "tensorboard")
+        self._is_board_current = False
         self._attempt(EVENTS, lambda: mend(folder / EVENTS))  # a kill may have cut it off
 
     def line(self, name: str, value: Mapping[str, Any]) -> None:
@@ -102,13 +115,13 @@ class RunLog:
         agents = {i: finite({**played[i], **learned.get(i, {})}) for i in ids}
         times = {"play": result.played.seconds, "learn": result.learned.seconds}
         line = {"round": result.number, "seconds": result.seconds, **times}
-        self.line(METRICS, {**line, "agents": agents})
-        for agent, metrics in agents.items():
-            values = {f"{agent}/{k}": v for k, v in metrics.items() if v is not None}
-            self.scalars(result.number, values)
+        line["agents"] = agents
+        self.line(METRICS, line)
+        self.scalars(result.number, _metric_scalars(line))
 
     def episodes(self, ids: Sequence[str], result: Round) -> None:
         """Log the episodes that ended in a round."""
+        lines = []
         for episode in result.played.episodes:
             line = {
                 "round": result.number,
@@ -122,10 +135,8 @@ class RunLog:
                 },
             }
             self.line(EPISODES, line)
-        if result.played.episodes:
-            means = np.mean([episode.returns for episode in result.played.episodes], axis=0)
-            values = {f"{i}/return": x for i, x in zip(ids, means, strict=True)}
-            self.scalars(result.number, values)
+            lines.append(line)
+        self.scalars(result.number, _episode_scalars(lines))
 
     def evaluations(
         self, match: Mapping[str, Any], logged: Collection[tuple[int, str]]
@@ -135,19 +146,42 @@ class RunLog:
             if (match["round"], players) not in logged:
                 line = {"round": match["round"], "players": players, **summary}
                 self.line(EVALUATIONS, line)
-                self.scalars(match["round"], {f"evaluation/{players}": summary["mean"]})
+                self.scalars(match["round"], _evaluation_scalars(line))
 
     def probe(self, number: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics that a probe returned at a boundary."""
-        values = finite(metrics)
-        self.line(PROBES, {"round": number, "figures": values})
-        shown = {f"probe/{k}": v for k, v in values.items() if v is not None}
-        self.scalars(number, shown)
+        line = {"round": number, "figures": finite(metrics)}
+        self.line(PROBES, line)
+        self.scalars(number, _probe_scalars(line))
 
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Write values for TensorBoard."""
+    def scalars(self, number: int, values: Mapping[str, float]) -> None:
+        """Write values of a round for TensorBoard."""
         if values:
+            if not self._is_board_current:
+                self._is_board_current = True
+                self._attempt("tensorboard", self._renew_board)
+            step = number * self._world_turns
             self._attempt("tensorboard", lambda: self._board.write(step, values))
+
+    def _renew_board(self) -> None:
+        """Set aside event files with other tags and another axis, and write them again."""
+        if not self._board.set_aside_older():
+            return
+        by_round: dict[int, dict[str, float]] = {}
+        episodes: dict[int, list[dict[str, Any]]] = {}
+        for line in read_lines(self._folder / EPISODES):
+            episodes.setdefault(_round(line), []).append(line)
+        for number, lines in episodes.items():
+            by_round.setdefault(number, {}).update(_episode_scalars(lines))
+        for name, scalars_of in (
+            (METRICS, _metric_scalars),
+            (EVALUATIONS, _evaluation_scalars),
+            (PROBES, _probe_scalars),
+        ):
+            for line in read_lines(self._folder / name):
+                by_round.setdefault(_round(line), {}).update(scalars_of(line))
+        for number in sorted(by_round):
+            self._board.write(number * self._world_turns, by_round[number])
 
     def last_round(self) -> int:
         """Return the last round that was logged, 0 if none was."""
@@ -189,6 +223,51 @@ class RunLog:
             if path.exists():
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())
+
+
+def lineup_name(players: str) -> str:
+    """Return the name of a line-up in evaluations.jsonl as it is called elsewhere.
+
+    The file calls trained agents that act greedily `greedy`, which is also the name of a
+    scripted player; they are `trained` everywhere else.
+    """
+    from rookery.evaluation.play import TRAINED  # late: it loads all games
+
+    return TRAINED if players == "greedy" else players
+
+
+def _metric_scalars(line: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        f"{metric}/{agent}": value
+        for agent, metrics in line["agents"].items()
+        for metric, value in metrics.items()
+        if value is not None
+    }
+
+
+def _episode_scalars(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the mean returns and counts of the episodes that ended in a round."""
+    if not lines:
+        return {}
+    scalars = {}
+    for agent in lines[0]["returns"]:
+        returns = [line["returns"][agent] for line in lines]
+        scalars[f"return/{agent}"] = float(np.mean(returns))
+        for name in lines[0]["counts"]:
+            counts = [line["counts"][name][agent] for line in lines]
+            scalars[f"counts/{name}/{agent}"] = float(np.mean(counts))
+    return scalars
+
+
+def _evaluation_scalars(line: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean return of a line-up, and of each of its agents."""
+    tag = f"evaluation/{lineup_name(line['players'])}"
+    agents = {f"{tag}/{agent}": mean for agent, mean in line["agents"].items()}
+    return {tag: line["mean"], **agents}
+
+
+def _probe_scalars(line: Mapping[str, Any]) -> dict[str, float]:
+    return {f"probe/{k}": v for k, v in line["figures"].items() if v is not None}
 
 
 def _number(value: Any) -> Any:

@@ -36,6 +36,7 @@ from rookery.runs.log import (
     EVALUATIONS,
     METRICS,
     PROBES,
+    lineup_name,
     read_lines,
     why_inexact,
 )
@@ -141,28 +142,52 @@ class Run:
         return pandas_or_advice().DataFrame(rows)
 
     def episodes(self) -> DataFrame:
-        """Return every finished episode, one row per agent (needs pandas)."""
-        rows = []
+        """Return every finished episode, one row per agent (needs pandas).
+
+        `steps` is the number of the agent's own steps up to the end of that round, as in
+        `metrics`; the game's counts are columns.
+        """
+        rows, steps = [], self._steps()
         for line in read_lines(self.path / EPISODES):
             episode = {key: line[key] for key in ("round", "world", "episode", "turns")}
             for agent, value in line["returns"].items():
+                so_far = {"steps": steps.get((line["round"], agent))}
                 counts = {name: count[agent] for name, count in line["counts"].items()}
-                rows.append({**episode, "agent": agent, "return": value, **counts})
+                rows.append(
+                    {**episode, "agent": agent, **so_far, "return": value, **counts}
+                )
         return pandas_or_advice().DataFrame(rows)
 
     def evaluations(self) -> DataFrame:
-        """Return every evaluation during training, one row per agent (needs pandas)."""
-        rows = [
-            {
-                "round": line["round"],
-                "players": line["players"],
-                "agent": agent,
-                "mean": mean,
-            }
-            for line in read_lines(self.path / EVALUATIONS)
-            for agent, mean in line["agents"].items()
-        ]
+        """Return every evaluation during training, one row per agent (needs pandas).
+
+        `players` is `trained` (greedy) or `as_trained` (with exploration), `mean` the
+        agent's mean return, and `steps` the number of its own steps up to that round; the
+        game's counts are means per episode.
+        """
+        rows, steps = [], self._steps()
+        for line in read_lines(self.path / EVALUATIONS):
+            counts = line.get("counts", {})
+            for agent, mean in line["agents"].items():
+                rows.append(
+                    {
+                        "round": line["round"],
+                        "players": lineup_name(line["players"]),
+                        "agent": agent,
+                        "steps": steps.get((line["round"], agent)),
+                        "mean": mean,
+                        **{name: x["agents"][agent] for name, x in counts.items()},
+                    }
+                )
         return pandas_or_advice().DataFrame(rows)
+
+    def _steps(self) -> dict[tuple[int, str], float | None]:
+        """Return the steps of every agent up to the end of every round."""
+        return {
+            (line["round"], agent): metrics.get("steps")
+            for line in read_lines(self.path / METRICS)
+            for agent, metrics in line["agents"].items()
+        }
 
     def probes(self) -> DataFrame:
         """Return what the run's probe measured, one row per call (needs pandas)."""
@@ -239,9 +264,11 @@ class Run:
             )
         return arrays
 
-    def exploration(self, agent: str) -> float:
-        """Return an agent's probability of a random action in the last round."""
+    def exploration(self, agent: str, round: int | None = None) -> float:
+        """Return an agent's probability of a random action in a round or the last."""
         lines = read_lines(self.path / METRICS)
+        if round is not None:
+            lines = [line for line in lines if line.get("round") == round]
         metrics = lines[-1]["agents"].get(agent, {}) if lines else {}
         return float(metrics.get("epsilon") or 0.0)
 

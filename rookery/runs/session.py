@@ -90,7 +90,8 @@ class Session:
         """A line that the user should see before training starts."""
         self._attempt = Attempts(self._warn)
         self._lock = RunLock(folder)
-        self.log = RunLog(folder, self._attempt)
+        world_turns = config.turns_per_round * config.worlds
+        self.log = RunLog(folder, self._attempt, world_turns)
         try:
             self._build(entry, stop, resume)
         except BaseException as error:

@@ -21,6 +21,10 @@ from rookery.storage.files import append_whole
 
 VERSION = "brain.Event:2"
 """The version that an event file starts with."""
+CURRENT = ".turns"
+"""The end of the names of event files whose axis is turns; in older ones it is rounds."""
+OLDER = "rounds"
+"""The folder for older event files; TensorBoard shows it as a run of its own."""
 
 
 class Board:
@@ -28,8 +32,21 @@ class Board:
 
     def __init__(self, folder: Path) -> None:
         now, source = int(time.time()), f"{socket.gethostname()}.{os.getpid()}"
-        self._path = folder / f"events.out.tfevents.{now:010d}.{source}.0"
+        self._folder = folder
+        self._path = folder / f"events.out.tfevents.{now:010d}.{source}{CURRENT}"
         self._is_new = True
+
+    def set_aside_older(self) -> bool:
+        """Move event files whose axis is rounds to their own folder; return if any."""
+        older = [
+            path
+            for path in sorted(self._folder.glob("events.out.tfevents.*"))
+            if not path.name.endswith(CURRENT)
+        ]
+        for path in older:
+            (self._folder / OLDER).mkdir(exist_ok=True)
+            path.rename(self._folder / OLDER / path.name)
+        return bool(older)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Append the values of one step."""

@@ -106,6 +106,7 @@ class Schelling:
 
 def schelling(
     game: str | type,
+    /,
     cooperator: Seat,
     defector: Seat,
     *,
@@ -123,7 +124,7 @@ def schelling(
         episodes: how many to play of each mix.
         worlds: how many to play at once, at most.
         seed: the seed of all random numbers.
-        **settings: the game's settings.
+        **settings: as in `rookery.play`: `game={"turns": 50}`.
     """
 
     def returns(seats: list[Seat]) -> Array:

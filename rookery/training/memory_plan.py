@@ -88,7 +88,10 @@ def report_bytes(config: Config, game: Game) -> int:
     ids = sum(6 * len(spec.id) for spec in game.agents)
     episodes = config.worlds * (config.turns_per_round // 2 + 2)
     probe = PROBE_BYTES if config.probe.code else 0
-    return REPORT_BYTES + probe + ids * 4 + 512 * agents + episodes * episode
+    played = ids * 4 + 512 * agents + episodes * episode
+    means = ids + agents * (NUMBER_BYTES + 8)  # of the returns, or of one count
+    evaluated = 2 * (256 + 8 * names + (1 + len(game.counts)) * means)
+    return REPORT_BYTES + probe + max(played, evaluated)
 
 
 # All memory.

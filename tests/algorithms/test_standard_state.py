@@ -225,13 +225,13 @@ def test_what_a_network_of_ones_own_changes_ends_with_each_call(
 
 def test_a_trained_agent_acts_the_same_wherever_it_is_asked(tmp_path: Path) -> None:
     run = rookery.train("treasurehunt", run=tmp_path / "run", **SMALL)
-    plain = rookery.play("treasurehunt", run.players(), episodes=3, **SMALL["game"])
+    plain = rookery.play("treasurehunt", run.players(), episodes=3, game=SMALL["game"])
 
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(2)
     with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
         before = state()
-        match = rookery.play("treasurehunt", run.players(), episodes=3, **SMALL["game"])
+        match = rookery.play("treasurehunt", run.players(), episodes=3, game=SMALL["game"])
         assert state() == before
 
     assert match.returns.tolist() == plain.returns.tolist()

@@ -105,7 +105,9 @@ def test_it_reaches_the_exact_optimum(tmp_path):
         )
         assert len(best) == 8
         assert table == best
-    match = rookery.play(CORRIDORS, run.players(), episodes=4, agents=1, turns=30)
+    match = rookery.play(
+        CORRIDORS, run.players(), episodes=4, game={"agents": 1, "turns": 30}
+    )
     assert np.allclose(match.returns, 0.6, atol=1e-6)
 
 

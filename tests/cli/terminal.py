@@ -72,13 +72,15 @@ class Screen:
 class Terminal:
     """`rookery` in a separate terminal, in which Ctrl-C can be pressed."""
 
-    def __init__(self, *arguments: str, cwd: Path) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path, rows: int = ROWS, columns: int = COLUMNS
+    ) -> None:
         self.screen = Screen()
         self.output = ""
         """Everything that was printed, with escape sequences."""
         self._unread = ""
         self._main, side = pty.openpty()
-        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         unset = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
         environment = {k: v for k, v in os.environ.items() if k not in unset}
         self._process = subprocess.Popen(

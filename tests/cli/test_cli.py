@@ -123,10 +123,10 @@ def test_an_option_that_a_run_would_ignore_is_refused(
 ) -> None:
     (tmp_path / "config.toml").touch()
 
-    code, _, stderr = run(capsys, command, str(tmp_path), "--players", "random")
+    code, _, stderr = run(capsys, command, str(tmp_path), "--config", "x.toml")
 
     assert code == 2
-    assert "--players cannot be used with a run" in stderr
+    assert "--config cannot be used with a run" in stderr
 
 
 def test_all_errors_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,7 +152,7 @@ def test_the_library_warns(endless: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nothing_is_reported_if_all_episodes_end() -> None:
-    match = rookery.play("treasurehunt", episodes=3, turns=5)
+    match = rookery.play("treasurehunt", episodes=3, game={"turns": 5})
 
     assert match.cut == 0
     assert "cut" not in match.summary()

@@ -103,7 +103,7 @@ def test_long_gif_of_little_movement_is_small(tmp_path):
 def test_gif_refuses_frames_of_several_shapes(tmp_path):
     frames = [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8)]
 
-    with pytest.raises(ValueError, match=r"one shape, got \[\(4, 4, 3\), \(4, 5, 3\)"):
+    with pytest.raises(ValueError, match=r"one shape, got \(4, 4, 3\) and \(4, 5, 3\)"):
         write_gif(tmp_path / "a.gif", frames)
 
 

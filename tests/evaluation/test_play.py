@@ -31,8 +31,10 @@ from rookery.games.base import Outcome
 from rookery.games.builtin.matrix import Cooperator, Defector
 from rookery.games.players import Observation, Player, RandomPlayer
 from rookery.games.registry import Entry
+from tests.paths import GAME_FILES
 
 DILEMMA = "iterated_prisoners_dilemma"
+LIGHTS = f"gymnasium:{GAME_FILES / 'gym.py'}:Lights"
 
 
 def match_of(
@@ -124,54 +126,54 @@ class Fixed(Player):
     ("episodes", "worlds"), [(1, 1), (5, 1), (8, 4), (10, 4), (3, 16)], ids=str
 )
 def test_exactly_the_wanted_number_of_episodes_is_played(episodes, worlds):
-    match = play(DILEMMA, episodes=episodes, worlds=worlds, turns=3)
+    match = play(DILEMMA, episodes=episodes, worlds=worlds, game={"turns": 3})
 
     assert len(match.episodes) == episodes
     assert match.returns.shape == (episodes, 2)
 
 
 def test_worlds_share_episodes_that_do_not_divide_evenly():
-    match = play(DILEMMA, episodes=10, worlds=4, turns=3)
+    match = play(DILEMMA, episodes=10, worlds=4, game={"turns": 3})
 
     quotas = [(0, 3), (1, 3), (2, 2), (3, 2)]
     assert positions(match) == {(w, n) for w, quota in quotas for n in range(quota)}
 
 
 def test_short_episodes_are_not_over_represented():
-    match = play(DILEMMA, episodes=12, worlds=4, stop=0.1, turns=1000)
+    match = play(DILEMMA, episodes=12, worlds=4, game={"stop": 0.1, "turns": 1000})
 
     assert len({episode.turns for episode in match.episodes}) > 3
     assert positions(match) == {(w, n) for w in range(4) for n in range(3)}
 
 
 def test_every_world_plays_its_first_episodes():
-    few = play(DILEMMA, episodes=8, worlds=4, stop=0.1, turns=1000)
-    many = play(DILEMMA, episodes=40, worlds=4, stop=0.1, turns=1000)
+    few = play(DILEMMA, episodes=8, worlds=4, game={"stop": 0.1, "turns": 1000})
+    many = play(DILEMMA, episodes=40, worlds=4, game={"stop": 0.1, "turns": 1000})
 
     assert by_position(few).items() <= by_position(many).items()
 
 
 def test_length_of_episodes_is_what_the_game_makes_it():
-    match = play(DILEMMA, episodes=400, worlds=40, stop=0.1, turns=1000)
+    match = play(DILEMMA, episodes=400, worlds=40, game={"stop": 0.1, "turns": 1000})
 
     mean = np.mean([episode.turns for episode in match.episodes])
     assert mean == pytest.approx(10, abs=4 * np.sqrt(90 / 400))
 
 
 def test_closing_turns_do_not_count():
-    match = play("treasurehunt", episodes=6, worlds=2, turns=7)
+    match = play("treasurehunt", episodes=6, worlds=2, game={"turns": 7})
 
     assert [episode.turns for episode in match.episodes] == [7] * 6
 
 
 def test_returns_are_the_sums_of_an_episodes_rewards():
-    match = play(DILEMMA, [Defector, Cooperator], episodes=3, turns=4)
+    match = play(DILEMMA, [Defector, Cooperator], episodes=3, game={"turns": 4})
 
     assert match.returns.tolist() == [[20.0, 0.0]] * 3
 
 
 def test_counts_are_added_up_per_episode():
-    match = play(DILEMMA, [Defector, Cooperator], episodes=3, turns=4)
+    match = play(DILEMMA, [Defector, Cooperator], episodes=3, game={"turns": 4})
 
     counts = [episode.counts["cooperate"].tolist() for episode in match.episodes]
     assert counts == [[0.0, 4.0]] * 3
@@ -185,7 +187,7 @@ def test_scores_are_reported_if_the_game_has_them():
 
 
 def test_summary_has_mean_and_spread_over_episodes_and_each_agents_mean():
-    match = play("treasurehunt", episodes=5, turns=30)
+    match = play("treasurehunt", episodes=5, game={"turns": 30})
 
     summary = match.summary()
 
@@ -198,7 +200,7 @@ def test_summary_has_mean_and_spread_over_episodes_and_each_agents_mean():
 
 
 def test_spread_of_a_single_episode_is_zero():
-    match = play("treasurehunt", episodes=1, turns=10)
+    match = play("treasurehunt", episodes=1, game={"turns": 10})
 
     assert match.summary()["std"] == 0.0
 
@@ -219,16 +221,16 @@ def test_progress_is_reported_as_episodes_finish():
 
 @pytest.mark.parametrize("game", ["treasurehunt", "gathering", DILEMMA])
 def test_same_seed_gives_the_same_match(game):
-    first = play(game, episodes=4, worlds=2, seed=3, turns=20)
-    second = play(game, episodes=4, worlds=2, seed=3, turns=20)
+    first = play(game, episodes=4, worlds=2, seed=3, game={"turns": 20})
+    second = play(game, episodes=4, worlds=2, seed=3, game={"turns": 20})
 
     assert by_position(first) == by_position(second)
 
 
 @pytest.mark.parametrize("game", ["treasurehunt", DILEMMA])
 def test_another_seed_gives_another_match(game):
-    first = play(game, episodes=4, worlds=2, seed=3, turns=20)
-    second = play(game, episodes=4, worlds=2, seed=4, turns=20)
+    first = play(game, episodes=4, worlds=2, seed=3, game={"turns": 20})
+    second = play(game, episodes=4, worlds=2, seed=4, game={"turns": 20})
 
     assert not np.array_equal(first.returns, second.returns)
 
@@ -243,21 +245,21 @@ def test_another_seed_gives_another_match(game):
     ids=["treasurehunt", "gathering", "dilemma"],
 )
 def test_number_of_worlds_does_not_change_a_worlds_first_episode(game, settings):
-    two = play(game, episodes=2, worlds=2, **settings)
-    eight = play(game, episodes=8, worlds=8, **settings)
+    two = play(game, episodes=2, worlds=2, game=settings)
+    eight = play(game, episodes=8, worlds=8, game=settings)
 
     assert by_position(two).items() <= by_position(eight).items()
 
 
 def test_number_of_worlds_does_not_change_later_episodes_of_equal_length():
-    two = play("treasurehunt", episodes=6, worlds=2, turns=10)
-    eight = play("treasurehunt", episodes=24, worlds=8, turns=10)
+    two = play("treasurehunt", episodes=6, worlds=2, game={"turns": 10})
+    eight = play("treasurehunt", episodes=24, worlds=8, game={"turns": 10})
 
     assert by_position(two).items() <= by_position(eight).items()
 
 
 def test_worlds_differ_from_each_other():
-    match = play("treasurehunt", episodes=4, worlds=4, turns=50)
+    match = play("treasurehunt", episodes=4, worlds=4, game={"turns": 50})
 
     assert len({tuple(row) for row in match.returns.tolist()}) == 4
 
@@ -266,19 +268,19 @@ def test_worlds_differ_from_each_other():
 
 
 def test_one_name_seats_that_player_everywhere():
-    match = play("treasurehunt", "forager", turns=2)
+    match = play("treasurehunt", "forager", game={"turns": 2})
 
     assert match.players == ("forager",) * 3
 
 
 def test_one_name_in_a_list_seats_that_player_everywhere():
-    match = play("treasurehunt", ["forager"], turns=2)
+    match = play("treasurehunt", ["forager"], game={"turns": 2})
 
     assert match.players == ("forager",) * 3
 
 
 def test_list_seats_players_in_the_order_of_agents():
-    match = play(DILEMMA, ["defector", "cooperator"], turns=4)
+    match = play(DILEMMA, ["defector", "cooperator"], game={"turns": 4})
 
     assert match.players == ("defector", "cooperator")
     assert match.returns[0].tolist() == [20.0, 0.0]
@@ -286,20 +288,20 @@ def test_list_seats_players_in_the_order_of_agents():
 
 @pytest.mark.parametrize("key", [1, "1"], ids=repr)
 def test_mapping_seats_players_by_id_and_random_ones_elsewhere(key):
-    match = play("treasurehunt", {key: "forager"}, turns=2)
+    match = play("treasurehunt", {key: "forager"}, game={"turns": 2})
 
     assert match.players == ("random", "forager", "random")
 
 
 def test_player_can_be_a_class():
-    match = play(DILEMMA, {0: Defector, 1: Cooperator}, turns=4)
+    match = play(DILEMMA, {0: Defector, 1: Cooperator}, game={"turns": 4})
 
     assert match.players == ("defector", "cooperator")
     assert match.returns[0].tolist() == [20.0, 0.0]
 
 
 def test_single_class_seats_that_player_everywhere():
-    match = play(DILEMMA, Defector, turns=4)
+    match = play(DILEMMA, Defector, game={"turns": 4})
 
     assert match.returns[0].tolist() == [4.0, 4.0]
 
@@ -317,13 +319,13 @@ def test_better_player_gets_a_higher_return():
 
 def test_unknown_setting_of_the_game_is_answered_with_the_nearest():
     with pytest.raises(ConfigError, match=r"game\.turnz.*turns"):
-        play("treasurehunt", turnz=5)
+        play("treasurehunt", game={"turnz": 5})
 
 
 @pytest.mark.parametrize("history", [(0, 1), (1, -1), (2, 0)], ids=str)
 def test_player_that_looks_back_zero_turns_is_refused(history):
     with pytest.raises(ConfigError, match=r"game\.history"):
-        play(DILEMMA, history=history)
+        play(DILEMMA, game={"history": history})
 
 
 @pytest.mark.parametrize("settings", [{"episodes": 0}, {"worlds": 0}, {"worlds": -1}])
@@ -384,21 +386,21 @@ def test_all_unknown_agents_are_reported_at_once():
 
 
 def test_player_forgets_as_an_episode_starts():
-    match = play(DILEMMA, ["grim", Leaver], episodes=2, worlds=1, turns=4)
+    match = play(DILEMMA, ["grim", Leaver], episodes=2, worlds=1, game={"turns": 4})
 
     assert match.returns.tolist() == [[0 + 3 * 5, 5 + 3 * 0], [12, 12]]
 
 
 def test_player_remembers_within_an_episode():
-    match = play(DILEMMA, ["grim", Leaver], episodes=1, worlds=1, turns=50)
+    match = play(DILEMMA, ["grim", Leaver], episodes=1, worlds=1, game={"turns": 50})
 
     assert match.returns.tolist() == [[49 * 5, 5]]
 
 
 def test_player_forgets_only_where_an_episode_starts():
     lengths = {"stop": 0.2, "turns": 1000}
-    single = play(DILEMMA, ["grim", "random"], episodes=1, worlds=1, **lengths)
-    several = play(DILEMMA, ["grim", "random"], episodes=40, worlds=4, **lengths)
+    single = play(DILEMMA, ["grim", "random"], episodes=1, worlds=1, game=lengths)
+    several = play(DILEMMA, ["grim", "random"], episodes=40, worlds=4, game=lengths)
 
     assert by_position(single).items() <= by_position(several).items()
 
@@ -453,7 +455,7 @@ def test_action_of_an_inactive_agent_does_not_count():
         def act(self, observation: Observation, turn: int) -> Any:
             return np.where(observation.active, 0, 99)
 
-    match = play(DILEMMA, Idle, episodes=4, worlds=2, turns=3)
+    match = play(DILEMMA, Idle, episodes=4, worlds=2, game={"turns": 3})
 
     assert match.returns.tolist() == [[9.0, 9.0]] * 4
 
@@ -492,25 +494,25 @@ def test_game_is_closed_after_a_match(action, error):
 
 
 def test_nothing_is_recorded_unless_asked_for():
-    assert play("treasurehunt", turns=3).recordings == []
+    assert play("treasurehunt", game={"turns": 3}).recordings == []
 
 
 def test_every_episode_is_recorded_once():
-    match = play(DILEMMA, episodes=7, worlds=3, record=True, stop=0.2)
+    match = play(DILEMMA, episodes=7, worlds=3, record=True, game={"stop": 0.2})
 
     recorded = [(r.world, r.episode) for r in match.recordings]
     assert sorted(recorded) == sorted(positions(match))
 
 
 def test_recording_is_as_long_as_its_episode():
-    match = play(DILEMMA, episodes=7, worlds=3, record=True, stop=0.2)
+    match = play(DILEMMA, episodes=7, worlds=3, record=True, game={"stop": 0.2})
 
     turns = {(e.world, e.number): e.turns for e in match.episodes}
     assert {(r.world, r.episode): r.turns for r in match.recordings} == turns
 
 
 def test_recording_holds_actions_rewards_counts_and_facts():
-    match = play("gathering", record=True, turns=6, agents=2)
+    match = play("gathering", record=True, game={"turns": 6, "agents": 2})
 
     shapes = {name: a.shape for name, a in match.recordings[0].arrays.items()}
     per_agent = ["actions", "active", "rewards", "terminated", "truncated"]
@@ -522,7 +524,7 @@ def test_recording_holds_actions_rewards_counts_and_facts():
 
 
 def test_recorded_rewards_add_up_to_the_returns():
-    match = play("treasurehunt", episodes=5, worlds=2, record=True, turns=40)
+    match = play("treasurehunt", episodes=5, worlds=2, record=True, game={"turns": 40})
 
     returns = {(e.world, e.number): e.returns.tolist() for e in match.episodes}
     assert {
@@ -532,13 +534,13 @@ def test_recorded_rewards_add_up_to_the_returns():
 
 
 def test_recorded_actions_are_those_the_players_chose():
-    match = play(DILEMMA, ["defector", "tit_for_tat"], record=True, turns=3)
+    match = play(DILEMMA, ["defector", "tit_for_tat"], record=True, game={"turns": 3})
 
     assert match.recordings[0].arrays["actions"].tolist() == [[1, 0], [1, 1], [1, 1]]
 
 
 def test_recorded_facts_are_taken_after_the_turn():
-    match = play(DILEMMA, ["defector", "tit_for_tat"], record=True, turns=3)
+    match = play(DILEMMA, ["defector", "tit_for_tat"], record=True, game={"turns": 3})
 
     arrays = match.recordings[0].arrays
     assert np.array_equal(arrays["facts.last"], arrays["actions"])
@@ -580,30 +582,38 @@ def test_recording_copies_arrays_that_the_game_overwrites():
 
 
 def test_recording_names_agents_and_players():
-    match = play("treasurehunt", {1: "forager"}, record=True, turns=2)
+    match = play("treasurehunt", {1: "forager"}, record=True, game={"turns": 2})
 
     recording = match.recordings[0]
     assert recording.agents == ("0", "1", "2")
     assert recording.players == ("random", "forager", "random")
 
 
-def test_only_the_wanted_episodes_of_the_first_world_are_filmed():
-    match = play("treasurehunt", episodes=6, worlds=2, record=True, film=2, turns=3)
+def test_recorded_episodes_of_the_first_world_of_a_grid_game_can_be_drawn():
+    match = play("treasurehunt", episodes=6, worlds=2, record=True, game={"turns": 3})
 
-    filmed = [(r.world, r.episode) for r in match.recordings if "frames" in r.arrays]
-    assert filmed == [(0, 0), (0, 1)]
+    drawn = [(r.world, r.episode) for r in match.recordings if r.pictures is not None]
+    assert drawn == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_only_the_wanted_episodes_of_other_games_are_filmed():
+    match = play(LIGHTS, episodes=6, worlds=2, record=True, film=2)
+
+    drawn = [(r.world, r.episode) for r in match.recordings if r.pictures is not None]
+    assert drawn == [(0, 0), (0, 1)]
 
 
 def test_film_without_record_records_the_filmed_episodes_only():
-    match = play("treasurehunt", episodes=6, worlds=2, film=1, turns=3)
+    match = play("treasurehunt", episodes=6, worlds=2, film=1, game={"turns": 3})
 
     assert [(r.world, r.episode) for r in match.recordings] == [(0, 0)]
 
 
 def test_film_has_one_frame_per_turn():
-    match = play("treasurehunt", film=1, turns=3, height=5, width=6)
+    match = play("treasurehunt", film=1, game={"turns": 3, "height": 5, "width": 6})
 
-    assert match.recordings[0].arrays["frames"].shape == (3, 5 * 32, 6 * 32, 3)
+    frames = list(match.recordings[0].pictures)
+    assert [frame.shape for frame in frames] == [(5 * 32, 6 * 32, 3)] * 3
 
 
 def test_filming_a_game_without_pictures_is_refused():
@@ -617,7 +627,7 @@ def test_filming_a_game_without_pictures_is_refused():
 
 
 def test_gif_of_a_match_can_be_read_back(tmp_path: Path):
-    match = play("treasurehunt", film=1, turns=4, height=7, width=9)
+    match = play("treasurehunt", film=1, game={"turns": 4, "height": 7, "width": 9})
     recording = match.recordings[0]
 
     recording.write_gif(tmp_path / "match.gif", milliseconds=100)
@@ -629,7 +639,7 @@ def test_gif_of_a_match_can_be_read_back(tmp_path: Path):
 
 
 def test_recording_of_a_match_can_be_saved_and_loaded(tmp_path: Path):
-    match = play("gathering", film=1, turns=3)
+    match = play("gathering", film=1, game={"turns": 3})
     recording = match.recordings[0]
     recording.save(tmp_path / "episode.safetensors")
 
@@ -647,11 +657,11 @@ def test_recording_of_a_match_can_be_saved_and_loaded(tmp_path: Path):
 def test_matches_of_trained_agents_leave_no_descriptor_behind(tmp_path):
     settings = {"rounds": 1, "turns_per_round": 10, "worlds": 2, "game.turns": 5}
     run = rookery.train("treasurehunt", run=tmp_path / "run", **settings)
-    rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
+    rookery.play("treasurehunt", run.players(), episodes=1, game={"turns": 5})
     gc.collect()  # frees the memory of the training with its last array
     before = len(os.listdir("/proc/self/fd"))
 
     for _ in range(3):
-        rookery.play("treasurehunt", run.players(), episodes=1, turns=5)
+        rookery.play("treasurehunt", run.players(), episodes=1, game={"turns": 5})
 
     assert len(os.listdir("/proc/self/fd")) == before

@@ -232,8 +232,8 @@ def test_a_probe_can_be_added_and_removed_on_resume(train):
 def test_a_probe_can_change_the_game_and_play_it_turn_by_turn(train):
     code = """
 def ask(players, game):
-    short = game.play({"0": "forager"}, episodes=2, turns=4)
-    built = game.build(worlds=2, turns=3)
+    short = game.play({"0": "forager"}, episodes=2, game={"turns": 4})
+    built = game.build(worlds=2, game={"turns": 3})
     built.begin_turn()
     worlds = len(built.observe([0]).active[0])
     built.close()

@@ -172,11 +172,15 @@ def test_film_without_frames_says_how_to_get_them():
     with pytest.raises(ConfigError) as raised:
         recording().film()
 
-    assert str(raised.value) == "this recording has no frames: play it with film=1."
+    assert str(raised.value) == (
+        "this recording has no pictures: record the episode with film=1."
+    )
 
 
 def test_gif_without_frames_says_how_to_get_them(tmp_path):
-    with pytest.raises(ConfigError, match="has no frames: play it with film=1"):
+    with pytest.raises(
+        ConfigError, match="has no pictures: record the episode with film=1"
+    ):
         recording().write_gif(tmp_path / "episode.gif")
 
     assert list(tmp_path.iterdir()) == []

@@ -65,7 +65,7 @@ def test_a_large_fact_is_one_column_of_lists():
 
 
 def test_a_match_is_a_table_of_all_its_episodes():
-    match = rookery.play("gathering", episodes=5, worlds=2, record=True, turns=7)
+    match = rookery.play("gathering", episodes=5, worlds=2, record=True, game={"turns": 7})
 
     table = match.table()
 

@@ -59,6 +59,6 @@ def test_each_of_four_agents_balances_its_pole(algorithm: str, tmp_path: Path) -
     settings = {**QUICK, **ALGORITHMS[algorithm], "algorithm": algorithm}
     run = rookery.train(GAME, run=tmp_path / "run", **settings)
 
-    match = rookery.play(GAME, run.players(), episodes=20, copies=COPIES)
+    match = rookery.play(GAME, run.players(), episodes=20, game={"copies": COPIES})
 
     assert (match.returns.mean(axis=0) >= ENOUGH).all()

@@ -44,7 +44,9 @@ QUICK = {
 
 def solves(run: rookery.Run) -> bool:
     """Whether trained agents play optimally in every episode."""
-    match = rookery.play(CORRIDORS, run.players(), episodes=16, agents=2, turns=30)
+    match = rookery.play(
+        CORRIDORS, run.players(), episodes=16, game={"agents": 2, "turns": 30}
+    )
     return bool(np.allclose(match.returns, BEST, atol=1e-6))
 
 

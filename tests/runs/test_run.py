@@ -75,7 +75,7 @@ def test_evaluations_are_played_greedily_and_as_trained(run: rookery.Run) -> Non
     table = run.evaluations()
 
     assert set(table["round"]) == {2, 4}
-    assert set(table["players"]) == {"greedy", "as_trained"}
+    assert set(table["players"]) == {"trained", "as_trained"}
 
 
 def test_noisy_agents_are_evaluated_with_and_without_noise(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_noisy_agents_are_evaluated_with_and_without_noise(tmp_path: Path) -> No
     run = rookery.train("treasurehunt", run=tmp_path / "run", **QUICK, **extra)
 
     means = run.evaluations().set_index("players")["mean"]
-    assert means["greedy"].tolist() != means["as_trained"].tolist()
+    assert means["trained"].tolist() != means["as_trained"].tolist()
     seats = [seats_of(run, greedy) for greedy in (True, False)]
     matches = [rookery.play("treasurehunt", seat, episodes=8) for seat in seats]
     assert (matches[0].returns != matches[1].returns).any()
@@ -115,7 +115,7 @@ def test_tensorboard_shows_the_metrics(run: rookery.Run) -> None:
     board = EventAccumulator(str(run.path / "tensorboard"))
     board.Reload()
 
-    assert {"0/loss", "1/reward", "2/return", "evaluation/greedy"} <= set(
+    assert {"loss/0", "reward/1", "return/2", "evaluation/trained/0"} <= set(
         board.Tags()["scalars"]
     )
 
@@ -136,7 +136,9 @@ def test_a_trained_agent_acts_outside_a_game(run: rookery.Run) -> None:
 def test_trained_agents_play_in_any_seat_that_fits(run: rookery.Run) -> None:
     trained = run.players()
 
-    match = rookery.play("gathering", {0: trained[2], 1: "greedy"}, episodes=2, turns=10)
+    match = rookery.play(
+        "gathering", {0: trained[2], 1: "greedy"}, episodes=2, game={"turns": 10}
+    )
 
     assert match.returns.shape == (2, 3)
 
@@ -221,7 +223,7 @@ def test_another_process_rebuilds_the_agents_from_plain_files(
     code = (
         "import json, sys, rookery\n"
         "run = rookery.Run(sys.argv[1])\n"
-        "match = rookery.play('gathering', run.players(), episodes=3, turns=10)\n"
+        "match = rookery.play('gathering', run.players(), episodes=3, game={'turns': 10})\n"
         "print(json.dumps(match.returns.tolist()))\n"
     )
     command = [sys.executable, "-c", code, str(run.path)]
@@ -229,6 +231,6 @@ def test_another_process_rebuilds_the_agents_from_plain_files(
         command, capture_output=True, text=True, timeout=100, check=True
     )
 
-    here = rookery.play("gathering", run.players(), episodes=3, turns=10)
+    here = rookery.play("gathering", run.players(), episodes=3, game={"turns": 10})
 
     assert json.loads(elsewhere.stdout) == here.returns.tolist()

@@ -83,7 +83,7 @@ def test_in_async_ppo_learns_each_round_once(run: rookery.Run) -> None:
 def test_in_async_every_evaluation_is_recorded_once(run: rookery.Run) -> None:
     table = run.evaluations()
 
-    greedy = table[(table["players"] == "greedy") & (table["agent"] == "0")]
+    greedy = table[(table["players"] == "trained") & (table["agent"] == "0")]
     assert greedy["round"].tolist() == list(range(1, ROUNDS + 1))
 
 

@@ -30,12 +30,13 @@ import numpy as np
 def play(players, game):
     Path("begun").touch()
     try:
-        return {"x": game.play(players, episodes=3, turns=1_000_000).returns.mean()}
+        match = game.play(players, episodes=3, game={"turns": 1_000_000})
+        return {"x": match.returns.mean()}
     except Exception:
         return {"x": 0.0}
 
 def build(players, game):
-    built = game.build(turns=1_000_000)
+    built = game.build(game={"turns": 1_000_000})
     Path("begun").touch()
     while True:
         for phase in built.begin_turn():

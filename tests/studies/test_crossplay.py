@@ -64,7 +64,7 @@ def test_a_pairing_is_the_match_of_its_seats(folder):
     game = {key: value for key, value in SMALL["game"].items() if key != "agents"}
     seats = {0: a.players()[0], 1: b.players()[1]}
     match = rookery.play(
-        "treasurehunt", seats, episodes=2, worlds=4, seed=7, agents=2, **game
+        "treasurehunt", seats, episodes=2, worlds=4, seed=7, game={"agents": 2, **game}
     )
     np.testing.assert_array_equal(result.pairings[1].returns[:2], match.returns)
 
@@ -92,7 +92,9 @@ def test_a_scripted_player_takes_all_seats_of_the_other_population(folder, tmp_p
     assert among[2, 1].seats.tolist() == [0, 0, 1, 1, 2, 2]
     game = {key: value for key, value in SMALL["game"].items() if key != "agents"}
     seats = {0: Run(tmp_path / "three").players()[0], 1: "forager", 2: "forager"}
-    match = rookery.play("treasurehunt", seats, episodes=2, worlds=4, agents=3, **game)
+    match = rookery.play(
+        "treasurehunt", seats, episodes=2, worlds=4, game={"agents": 3, **game}
+    )
     np.testing.assert_array_equal(among[1, 2].returns[:2], match.returns)
 
 

@@ -23,12 +23,18 @@ def diagram(game: str, cooperator: str, defector: str) -> rookery.Schelling:
 @pytest.fixture
 def prisoners() -> rookery.Schelling:
     return rookery.schelling(
-        "iterated_prisoners_dilemma", "cooperator", "defector", episodes=2, turns=10
+        "iterated_prisoners_dilemma",
+        "cooperator",
+        "defector",
+        episodes=2,
+        game={"turns": 10},
     )
 
 
 def test_entries_are_by_the_number_of_others_that_cooperate(prisoners):
-    entry = rookery.play("iterated_prisoners_dilemma", ["cooperator", "defector"], turns=10)
+    entry = rookery.play(
+        "iterated_prisoners_dilemma", ["cooperator", "defector"], game={"turns": 10}
+    )
     fooled, traitor = entry.returns[0]
 
     assert prisoners.cooperating[0] == fooled
@@ -94,7 +100,9 @@ def test_drawing_without_matplotlib_says_what_to_install(prisoners, tmp_path, mo
 
 def test_the_same_seed_gives_the_same_diagram():
     first, second = (
-        rookery.schelling("harvest", "sharer", "eater", episodes=4, turns=20, seed=3)
+        rookery.schelling(
+            "harvest", "sharer", "eater", episodes=4, seed=3, game={"turns": 20}
+        )
         for _ in range(2)
     )
 
@@ -131,7 +139,7 @@ def test_harvest_is_a_dilemma_of_greed_and_fear():
 @pytest.mark.parametrize("agents", [2, 4])
 def test_staghunt_is_a_dilemma_of_fear_only(agents):
     result = rookery.schelling(
-        "staghunt", "stag_hunter", "hare_hunter", agents=agents, **QUICK
+        "staghunt", "stag_hunter", "hare_hunter", game={"agents": agents}, **QUICK
     )
 
     assert result.is_dilemma
@@ -142,7 +150,11 @@ def test_staghunt_is_a_dilemma_of_fear_only(agents):
 def test_a_lone_stag_hunter_gets_less_the_higher_the_risk():
     diagrams = [
         rookery.schelling(
-            "staghunt", "stag_hunter", "hare_hunter", episodes=8, turns=50, risk=risk
+            "staghunt",
+            "stag_hunter",
+            "hare_hunter",
+            episodes=8,
+            game={"turns": 50, "risk": risk},
         )
         for risk in (0.0, 0.5, 2.0)
     ]

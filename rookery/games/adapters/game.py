@@ -231,7 +231,8 @@ class ForeignGame(Game):
         """Return world `w` with a copy that can be drawn.
 
         Copies cannot be drawn by default, because some games are slower then. The new
-        copy replaces the old one only if its observations are the same.
+        copy replaces the old one only if its observations are the same. Before the first
+        turn of an episode, nothing has been observed yet, and any copy will do.
         """
         if not self.is_drawable:
             raise GameError(
@@ -241,10 +242,10 @@ class ForeignGame(Game):
         old = self._worlds[w]
         new = self._world(w, self._build(w, **{RENDER_MODE: "rgb_array"}), is_drawable=True)
         self._repeat(w, new, old.episode, old.turn)
-        if not are_equal(new.observations, old.observations):
+        if old.turn and not are_equal(new.observations, old.observations):
             raise GameError(
                 f"{self.path} cannot be drawn in world {old.number}, because repeating "
-                "the episode gave a different one: draw from its first turn on."
+                "the episode gave a different one: draw it before its first turn, too."
             )
         self._retired.append(old.copy)
         return new

@@ -11,6 +11,7 @@ from rookery.games.base import Game, Observations, Outcome, Phases
 from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.random import PLACING
 from rookery.games.gridworld.rules import GridGame
+from rookery.games.gridworld.scene import Scene, Stage, scene_of
 from rookery.games.gridworld.vision import Vision
 from rookery.games.gridworld.world import World
 from rookery.rng import Purpose, Stream, order
@@ -32,6 +33,7 @@ class GridEngine(Game):
         self.players, self.counts = rules.players, rules.counts
         self.layout = Layout(rules)
         self.agents = self.layout.specs
+        self.stage = Stage.of(self.layout)
         self._seed = seed
         self._numbers = np.arange(first_world, first_world + worlds)
         self.world = World(self.layout, seed, self._numbers)
@@ -218,7 +220,11 @@ class GridEngine(Game):
         # Imported here, since Pillow takes time to load and most processes never draw.
         from rookery.games.gridworld.render import draw
 
-        return draw(self.world, world, size)
+        return draw(self.stage, self.scene(world), size)
+
+    def scene(self, world: int) -> Scene:
+        """Return what a picture of one world is drawn from."""
+        return scene_of(self.world, world)
 
 
 def _draw_map(world: World) -> None:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rookery.games.gridworld.layout import NOWHERE
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.scene import OFF_MAP, Scene, Stage
 from rookery.games.gridworld.tiles import AGENT_COLOURS, FLOOR_SHADES, Colour, tile
 from rookery.games.gridworld.world import World
+from rookery.specs import Array
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -52,34 +52,24 @@ def text(world: World, number: int) -> str:
     return "\n".join("".join(chars[cell] for cell in row) for row in rows)
 
 
-def draw(world: World, number: int, size: int) -> Pixels:
-    """Return one world as (height * size, width * size, 3) uint8."""
-    layout = world.layout
-    return picture((layout.height, layout.width), _stamps(world, number), size)
+def draw(stage: Stage, scene: Scene, size: int) -> Pixels:
+    """Return a scene as (height * size, width * size, 3) uint8."""
+    return picture((stage.height, stage.width), _stamps(stage, scene), size)
 
 
-def _stamps(world: World, number: int) -> Iterator[Stamp]:
-    layout = world.layout
-    for name, layer in zip(layout.layers, world.layers, strict=True):
-        if name == AGENTS:
-            yield from _agent_stamps(world, number)
-            continue
-        for cell in layout.inside[layer[number, layout.inside] > 0]:
-            kind = layout.kinds[layer[number, cell]]
-            yield Stamp(*_position(world, cell), kind.tile, kind.colour, None)
+def _stamps(stage: Stage, scene: Scene) -> Iterator[Stamp]:
+    yield from _thing_stamps(stage, scene.layers[: stage.beneath])
+    for i, (row, column, facing) in enumerate(scene.agents.tolist()):
+        if row != OFF_MAP:
+            colour = AGENT_COLOURS[i % len(AGENT_COLOURS)]
+            yield Stamp(row, column, stage.bodies[i], colour, facing)
+    yield from _thing_stamps(stage, scene.layers[stage.beneath :])
 
 
-def _agent_stamps(world: World, number: int) -> Iterator[Stamp]:
-    for me in world.agents:
-        if me.cell[number] != NOWHERE:
-            colour = AGENT_COLOURS[me.number % len(AGENT_COLOURS)]
-            facing = int(me.facing[number])
-            yield Stamp(*_position(world, me.cell[number]), me.body.tile, colour, facing)
-
-
-def _position(world: World, cell: int) -> tuple[int, int]:
-    row, column = divmod(int(cell), world.layout.stride)
-    return row - world.layout.margin, column - world.layout.margin
+def _thing_stamps(stage: Stage, layers: Array) -> Iterator[Stamp]:
+    for layer in layers:
+        for row, column in np.argwhere(layer).tolist():
+            yield Stamp(row, column, *stage.kinds[layer[row, column]])
 
 
 def picture(shape: tuple[int, int], stamps: Iterable[Stamp], size: int = 32) -> Pixels:

@@ -135,7 +135,7 @@ def test_facing_is_observed_from_the_first_turn(board):
 
 def test_cleaners_clean_and_eaters_do_not():
     match = rookery.play(
-        "cleanup", ["cleaner", "cleaner", "eater", "eater"], episodes=4, turns=60
+        "cleanup", ["cleaner", "cleaner", "eater", "eater"], episodes=4, game={"turns": 60}
     )
 
     cleaned = sum(episode.counts["cleaned"] for episode in match.episodes)

@@ -80,7 +80,7 @@ def test_an_agent_that_draws_nothing_gets_nothing(board):
 
 @pytest.mark.parametrize(("player", "decks"), [("safe", "cd"), ("risky", "ab")])
 def test_players_draw_from_the_decks_they_prefer(player, decks):
-    match = rookery.play("gambling", player, episodes=4, turns=40)
+    match = rookery.play("gambling", player, episodes=4, game={"turns": 40})
 
     drawn = {
         deck: sum(e.counts[f"draws_{deck}"].sum() for e in match.episodes)

@@ -80,13 +80,13 @@ def test_reach_is_a_setting(board, reach, grows):
 
 
 def test_a_sharer_picks_no_apple_with_few_others_nearby():
-    match = rookery.play("harvest", "sharer", episodes=4, regrow=0.0)
+    match = rookery.play("harvest", "sharer", episodes=4, game={"regrow": 0.0})
 
     left = [ORCHARD - episode.counts["apples"].sum() for episode in match.episodes]
     assert min(left) >= 5
 
 
 def test_eaters_pick_the_field_bare():
-    match = rookery.play("harvest", "eater", episodes=4, regrow=0.0)
+    match = rookery.play("harvest", "eater", episodes=4, game={"regrow": 0.0})
 
     assert (match.returns.sum(axis=1) > 0.95 * ORCHARD).all()

@@ -71,6 +71,15 @@ class Lights(gymnasium.Env):
         return self._light(), reward, False, self.turn == 10, {}
 
 
+class Glare(Lights):
+    """Shows something else while it is drawn, so that no episode can be repeated."""
+
+    def _light(self):
+        picture = super()._light()
+        picture[..., 2] = 100 if self.render_mode else 0
+        return picture
+
+
 def lights(render_mode: str | None = None) -> Lights:
     """A function that makes the game."""
     return Lights(render_mode=render_mode)
