@@ -9,11 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.agents import export as export
+    from rookery.api.agents import load_agent as load_agent
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
     from rookery.errors import ConfigError as ConfigError
     from rookery.errors import GameError as GameError
+    from rookery.errors import ObservationError as ObservationError
     from rookery.errors import PlayerError as PlayerError
     from rookery.errors import ProbeError as ProbeError
     from rookery.errors import RookeryError as RookeryError
@@ -30,11 +33,13 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.agents": ("export", "load_agent"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
         "ConfigError",
         "GameError",
+        "ObservationError",
         "PlayerError",
         "ProbeError",
         "RookeryError",

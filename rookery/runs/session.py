@@ -28,6 +28,7 @@ from rookery.runs.checkpointing import (
 from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
 from rookery.runs.log import AGAIN, INEXACT, PROBE, PROBES, RunLog, why_inexact
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.runs.specs_file import write_specs
 from rookery.stop import LEAVING, StopFlag
 from rookery.storage.access import cannot_write
 from rookery.storage.checkpoints import (
@@ -108,8 +109,9 @@ class Session:
             origins = origins_of(config, agents)
             checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
             seal = seal_new_run(folder, config, ids, checksums)
-        if not resume:  # from here on it can be resumed
-            write_config(config, folder / CONFIG)
+        if not resume:
+            write_specs(folder, agents)
+            write_config(config, folder / CONFIG)  # from here on it can be resumed
         has_memory = (folder / MEMORY).exists()
         self.training = Training.build(entry, config, origins, stop, folder, self._tell)
         self._checkpointer = Checkpointer(folder, self.training, self.log, self._attempt)
