@@ -10,6 +10,7 @@ import numpy as np
 
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.common.exploration import probabilities_of
+from rookery.algorithms.custom.loading import is_custom
 from rookery.algorithms.torch_setup import standard_state
 from rookery.config.base import Settings
 from rookery.config.messages import cut
@@ -190,10 +191,13 @@ class TrainedAgent:
             which: the rows of the batch in which an episode starts, as bools or indices;
                 by default all, and the next batch can have another size.
         """
+        player = self._player
         if which is None:
-            self._player = None
+            if player is not None:
+                player.forget(np.ones(player.worlds, bool))
+                player.turn = 0
             return
-        size = 0 if self._player is None else self._player.worlds
+        size = 0 if player is None else player.worlds
         starting = np.zeros(size, bool)
         try:
             starting[np.asarray(which)] = True
@@ -202,8 +206,8 @@ class TrainedAgent:
                 f"agent '{self.id}' cannot reset {which!r}: the last batch had {size} "
                 "observations; pass (n,) bools, or indices below n."
             ) from None
-        if self._player is not None:
-            self._player.forget(starting)
+        if player is not None:
+            player.forget(starting)
 
     def _look(
         self, observation: Any, legal: Any
@@ -260,10 +264,14 @@ class TrainedPlayer(Player):
         with standard_state():
             self._policy = agent.policy([agent], 0)
             self._policy.begin_round([trained.weights], 0, trained.noise)
-        self._passes = list(_passes(worlds, trained.worlds))
+        # Nothing is known about how users' code computes.
+        is_any_size_exact = (
+            trained.worlds >= EXACT_ROWS and not is_custom(agent.settings.algorithm)
+        )
+        self._passes = list(_passes(worlds, trained.worlds, is_any_size_exact))
         self._age = np.zeros(worlds, np.int32)
         self.turn = 0
-        """The number of observations it remembers."""
+        """The number of observations so far, since all were forgotten at once."""
 
     @property
     def remembers(self) -> bool:
@@ -323,18 +331,18 @@ class TrainedPlayer(Player):
 # repeated until there are enough.
 
 
-def _passes(rows: int, worlds: int) -> Iterator[Array]:
+def _passes(rows: int, worlds: int, is_any_size_exact: bool) -> Iterator[Array]:
     """Yield the rows of each pass, so that all have the bits of training.
 
     Args:
         rows: how many there are.
-        worlds: how many there were in training.
+        worlds: how many there were in a pass of training.
+        is_any_size_exact: whether passes of any size from `EXACT_ROWS` on give these bits;
+            otherwise all passes have the size of those in training.
     """
-    if worlds >= EXACT_ROWS:
-        yield np.minimum(np.arange(max(rows, EXACT_ROWS)), rows - 1)
-        return
-    for start in range(0, rows, worlds):
-        yield np.minimum(np.arange(start, start + worlds), rows - 1)
+    size = max(rows, EXACT_ROWS) if is_any_size_exact else worlds
+    for start in range(0, rows, size):
+        yield np.minimum(np.arange(start, start + size), rows - 1)
 
 
 def _rows_of(inputs: PolicyInput, rows: Array) -> PolicyInput:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as save_bytes
 
+from rookery.api.agents import load_agent
 from rookery.cli.app import app
 from rookery.errors import RookeryError
 from rookery.evaluation.recordings import Recording
@@ -23,6 +24,7 @@ from rookery.runs.agent_files import export_agent, read_agent
 from rookery.runs.configure import configure
 from rookery.runs.run import Run, resumed_config
 from rookery.runs.session import Session
+from rookery.storage.arrays import read_arrays, to_checked_bytes
 from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
 from tests.paths import PACKAGE
 from tests.small import GAME, session_of, train
@@ -269,14 +271,15 @@ def test_an_exported_agent_cannot_name_code(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "agent.safetensors"
     export_agent(Run(run), "0", file, weights_only=False)
-    data = file.read_bytes()
-    forged = data.replace(b'"algorithm":"ppo"', b'"algorithm":"evil:Evil"')
-    length = int.from_bytes(data[:8], "little") + len(forged) - len(data)
-    file.write_bytes(length.to_bytes(8, "little") + forged[8:])
+    arrays, metadata = read_arrays(file, 2**30)
+    forged = {name: text.replace('"ppo"', '"evil:Evil"') for name, text in metadata.items()}
+    file.write_bytes(to_checked_bytes(arrays, forged | {"algorithm": "evil:Evil"}))
 
+    said = refused(load_agent, file)
     session = session_of(tmp_path / "new", agents={"0": {"from": str(file)}})
     session.run(lambda _: None)
 
+    assert "add: algorithm='evil:Evil'" in said
     assert session.done == 4  # it continues learning, with the algorithm configured here
 
 

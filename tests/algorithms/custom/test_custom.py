@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from rookery import api as library
+import rookery as library
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.registry import find_algorithm
