@@ -265,8 +265,8 @@ class TrainedPlayer(Player):
             self._policy = agent.policy([agent], 0)
             self._policy.begin_round([trained.weights], 0, trained.noise)
         # Nothing is known about how users' code computes.
-        is_any_size_exact = (
-            trained.worlds >= EXACT_ROWS and not is_custom(agent.settings.algorithm)
+        is_any_size_exact = trained.worlds >= EXACT_ROWS and not is_custom(
+            agent.settings.algorithm
         )
         self._passes = list(_passes(worlds, trained.worlds, is_any_size_exact))
         self._age = np.zeros(worlds, np.int32)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from rookery.algorithms.agents import weight_shapes
 from rookery.algorithms.base import WEIGHTS as FLAT_WEIGHTS
@@ -87,13 +88,22 @@ class Description:
         data = parse_json(text)
         try:
             (spec,) = checked_specs([spec_from_json(data["spec"])])
-            settings = AgentSettings.model_validate(data["settings"])
+            settings = _settings_of(data["settings"])
             numbers = [data[name] for name in ("number", "round", "worlds")]
             if any(type(number) is not int or number < 0 for number in numbers):
                 raise ValueError(f"{numbers} are not an agent's number, round and worlds")
             return cls(spec, settings, str(data["game"]), *numbers)
         except (KeyError, TypeError) as error:
             raise ValueError(f"it does not describe an agent ({error!r})") from error
+
+
+def _settings_of(tree: Any) -> AgentSettings:
+    try:
+        return AgentSettings.model_validate(tree)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"setting {shown(name)}: {problem['msg']}") from error
 
 
 @dataclass(frozen=True)
@@ -220,8 +230,8 @@ def read_agent(path: Path) -> ExportedAgent:
             description = Description.from_json(metadata[DESCRIPTION])
         except ValueError as error:
             raise ArrayFileError(
-                f"{path} cannot be read ({' '.join(str(error).split())}): export the "
-                "agent again."
+                f"{path} cannot be read ({error}): export the agent again, with this "
+                "version of Rookery."
             ) from error
     return ExportedAgent(algorithm, shape, arrays, rows, layout, description)
 

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import pickle
+import re
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -272,8 +273,9 @@ def test_an_exported_agent_cannot_name_code(
     file = tmp_path / "agent.safetensors"
     export_agent(Run(run), "0", file, weights_only=False)
     arrays, metadata = read_arrays(file, 2**30)
-    forged = {name: text.replace('"ppo"', '"evil:Evil"') for name, text in metadata.items()}
-    file.write_bytes(to_checked_bytes(arrays, forged | {"algorithm": "evil:Evil"}))
+    described = metadata["agent"].replace('"algorithm": "ppo"', '"algorithm": "evil:Evil"')
+    metadata |= {"agent": described, "algorithm": "evil:Evil"}
+    file.write_bytes(to_checked_bytes(arrays, metadata))
 
     said = refused(load_agent, file)
     session = session_of(tmp_path / "new", agents={"0": {"from": str(file)}})
@@ -372,6 +374,48 @@ def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
     said = refused(lambda: session_of(tmp_path / "a", **settings))
 
     assert "its arrays are of another shape; use the same settings" in said
+
+
+def described(file: Path, **changes: Any) -> None:
+    """Change what a file says about the agent in it, with a checksum that matches."""
+    arrays, metadata = read_arrays(file, 2**30)
+    description = json.loads(metadata["agent"])
+    for name, value in changes.items():
+        group, _, key = name.rpartition("__")
+        (description[group] if group else description)[key] = value
+    metadata["agent"] = json.dumps(description)
+    file.write_bytes(to_checked_bytes(arrays, metadata))
+
+
+HUGE = [[2**20, 2**10], "<f4", [], 1.0]
+LIES = {
+    "no spec": ({"spec": None}, "does not describe an agent"),
+    "no parts": ({"spec__parts": {}}, "with 0 parts"),
+    "a part of objects": ({"spec__parts": {"past": [[2], "O", [], 1.0]}}, "as object"),
+    "a negative shape": ({"spec__parts": {"past": [[-2], "<f4", [], 1.0]}}, "not a shape"),
+    "a shape of text": ({"spec__parts": {"past": ["ab", "<f4", [], 1.0]}}, "not a shape"),
+    "an endless shape": ({"spec__parts": {"past": [[2**62], "<f4", [], 1.0]}}, "too many"),
+    "another part": (
+        {"spec__parts": {"x": [[9], "<f4", [], 1.0]}},
+        "do not fit its settings",
+    ),
+    "a huge part": ({"spec__parts": {"x": HUGE}}, "do not fit|larger than the memory"),
+    "an unknown setting": ({"settings__evil": 1}, "'evil': Extra inputs are not permitted"),
+    "a wrong setting": ({"settings__frames": 10**9}, "'frames': Input should be less"),
+    "negative worlds": ({"worlds": -1}, "number, round and worlds"),
+    "an unknown algorithm": ({"settings__algorithm": "evil"}, "unknown algorithm 'evil'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), LIES.values(), ids=LIES)
+def test_a_forged_description_of_an_agent_is_refused(
+    run: Path, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(Run(run), "0", file, weights_only=False)
+    described(file, **changes)
+
+    assert re.search(words, refused(load_agent, file))
 
 
 BOMBS = {
