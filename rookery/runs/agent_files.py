@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from rookery.algorithms.agents import weight_shapes
-from rookery.algorithms.base import WEIGHTS as FLAT_WEIGHTS
 from rookery.algorithms.base import Agent
 from rookery.algorithms.registry import find_algorithm
 from rookery.config.agent import AgentSettings
@@ -32,7 +30,7 @@ from rookery.evaluation.trained import TrainedAgent
 from rookery.replay.rows import row_dtype
 from rookery.runs.folder import CHECKPOINTS, CONFIG, no_run
 from rookery.runs.run import Run, untrusted_algorithms
-from rookery.runs.specs_file import checked_specs
+from rookery.runs.specs_file import check_memory, checked_specs
 from rookery.shm.block import available
 from rookery.specs import AgentSpec, Array, spec_from_json, spec_to_json
 from rookery.storage.access import is_file
@@ -262,9 +260,7 @@ def load_exported(path: Path, algorithms: Sequence[str] = ()) -> TrainedAgent:
         )
     algorithm = find_algorithm(settings.algorithm)
     agent = Agent(description.number, description.spec, settings, algorithm)
-    size, dtype = agent.learner.shapes(agent, 1, 1)[FLAT_WEIGHTS]
-    if prod(size) * np.dtype(dtype).itemsize > available():
-        raise ArrayFileError(f"{path} has settings of a network larger than the memory.")
+    check_memory(path, [agent])
     if shapes_of(exported.weights) != weight_shapes(agent):
         raise ArrayFileError(
             f"{path} has weights that do not fit its settings: export the agent again."

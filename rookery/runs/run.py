@@ -39,7 +39,7 @@ from rookery.runs.log import (
     why_inexact,
 )
 from rookery.runs.seal import RESUMABLE, read_seal, setting_changes
-from rookery.runs.specs_file import SPECS, read_specs
+from rookery.runs.specs_file import SPECS, check_memory, read_specs
 from rookery.specs import AgentSpec, Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
@@ -114,7 +114,10 @@ class Run:
                 f"{self.path} was trained with {missing[0]!r}, which is not a built-in "
                 f"algorithm. If you trust this code, add: {' '.join(options)}"
             )
-        return build_agents(config, specs)
+        agents = build_agents(config, specs)
+        if self._is_without_game:
+            check_memory(self.path / SPECS, agents)
+        return agents
 
     def _specs(self) -> Sequence[AgentSpec]:
         """Return what the agents observe and can do, by the game or as recorded."""

@@ -11,8 +11,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from rookery.algorithms.agents import weight_bytes
+from rookery.algorithms.base import Agent
 from rookery.errors import ArrayFileError
 from rookery.games.guard import spec_faults
+from rookery.shm.block import available
 from rookery.specs import AgentSpec, spec_from_json, spec_to_json
 from rookery.storage.access import cannot_write, is_file
 from rookery.storage.arrays import Damaged, opened, parse_json, size_of
@@ -70,3 +73,17 @@ def checked_specs(specs: list[AgentSpec]) -> list[AgentSpec]:
     for fault, _ in spec_faults(specs):
         raise ValueError(f"it {fault}")
     return specs
+
+
+def check_memory(path: Path, agents: Sequence[Agent]) -> None:
+    """Refuse agents of a file whose weights would not fit into memory.
+
+    Raises:
+        ArrayFileError: naming the file.
+    """
+    needed, free = sum(map(weight_bytes, agents)), available()
+    if needed > free:
+        raise ArrayFileError(
+            f"{path} describes networks of {needed} bytes, and {free} are free: they are "
+            "larger than the memory."
+        )

@@ -388,7 +388,7 @@ def described(file: Path, **changes: Any) -> None:
 
 
 HUGE = [[2**20, 2**10], "<f4", [], 1.0]
-LIES = {
+LIES: dict[str, Any] = {
     "no spec": ({"spec": None}, "does not describe an agent"),
     "no parts": ({"spec__parts": {}}, "with 0 parts"),
     "a part of objects": ({"spec__parts": {"past": [[2], "O", [], 1.0]}}, "as object"),
@@ -416,6 +416,22 @@ def test_a_forged_description_of_an_agent_is_refused(
     described(file, **changes)
 
     assert re.search(words, refused(load_agent, file))
+
+
+@pytest.mark.parametrize(("shape", "words"), [([9], "does not fit"), ([2**31], "memory")])
+def test_recorded_agents_can_neither_name_code_nor_take_up_memory(
+    run: Path, sentinel: Sentinel, shape: list[int], words: str
+) -> None:
+    (run.parent / "evil.py").write_text(sentinel.code)
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace(GAME, f"{run.parent}/evil.py:Evil"))
+    specs = json.loads((run / "agents.json").read_text())
+    for spec in specs["agents"]:
+        spec["parts"] = {"past": [shape, "<f4", [], 1.0]}
+    specs["sum"] = sum_of_manifest(specs)
+    (run / "agents.json").write_text(json.dumps(specs))
+
+    assert words in refused(load_agent, run)
 
 
 BOMBS = {
