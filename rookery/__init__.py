@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.agents import export as export
+    from rookery.api.agents import load_agent as load_agent
     from rookery.api.digest import Digest as Digest
     from rookery.api.digest import digest as digest
     from rookery.api.evaluate import Evaluation as Evaluation
@@ -32,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.errors import AlgorithmError as AlgorithmError
     from rookery.errors import ConfigError as ConfigError
     from rookery.errors import GameError as GameError
+    from rookery.errors import ObservationError as ObservationError
     from rookery.errors import PlayerError as PlayerError
     from rookery.errors import ProbeError as ProbeError
     from rookery.errors import RookeryError as RookeryError
@@ -55,11 +58,13 @@ _NAMES = {
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
+    "api.agents": ("export", "load_agent"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
         "ConfigError",
         "GameError",
+        "ObservationError",
         "PlayerError",
         "ProbeError",
         "RookeryError",

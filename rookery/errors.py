@@ -5,6 +5,7 @@
     ├── ArrayFileError      a checkpoint, a recording or an exported agent cannot be used
     ├── GameError           a game broke its contract while being built or played
     ├── AlgorithmError      a user's algorithm or network raised, or broke its contract
+    ├── ObservationError    what a trained agent was given to act on does not fit it
     ├── PlayerError         a scripted player does not fit its agent, or broke its contract
     └── ProbeError          a user's probe raised, or did not return numbers by name
     RookeryWarning          a Python warning, in place of the command line's `warning: …`
@@ -55,6 +56,10 @@ class GameError(RookeryError):
 
 class AlgorithmError(RookeryError):
     """A user's algorithm or network raised, or broke its contract."""
+
+
+class ObservationError(RookeryError):
+    """What a trained agent was given to act on is not what it observes."""
 
 
 class PlayerError(RookeryError):

@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+MOST_NUMBERS = 2**31
+"""In one part of an observation that a file describes."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,36 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """One piece of a foreign game's own observation, and how it becomes a part."""
+
+    part: str
+    """The name of the part."""
+    key: str | int | None
+    """Where the piece is in the observation; None if it is the whole observation."""
+    kind: Literal["array", "one_hot", "image"]
+    """Stored as it is, as a one-hot vector, or with its colours in front."""
+    shape: tuple[int, ...]
+    """In the game; () for a whole number."""
+    dtype: np.dtype[Any]
+    start: int = 0
+    """one_hot: the smallest number."""
+    side: int = 1
+    """image: the side of the squares of pixels that become one."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How one agent's observations in a foreign game become parts and legal actions."""
+
+    pieces: tuple[Piece, ...]
+    mask: str | None = None
+    """The key of the action mask, if the observation has one."""
+    first_action: int = 0
+    """The foreign game's own number of action 0."""
+
+
+@dataclass(frozen=True)
 class AgentSpec:
     """An agent: its id and role, its observation and its actions."""
 
@@ -40,6 +73,8 @@ class AgentSpec:
     """Action names; a tuple of tuples is a product, such as move × message."""
     masked: bool = False
     """Whether the game gives an action mask each turn."""
+    encoding: Encoding | None = None
+    """How the game's own observations become parts; None if the game gives parts."""
 
     @property
     def factors(self) -> tuple[tuple[str, ...], ...]:
@@ -59,6 +94,66 @@ class AgentSpec:
     def action_names(self) -> tuple[str, ...]:
         """The name of every action; the names in a product are joined by '+'."""
         return tuple("+".join(names) for names in product(*self.factors))
+
+
+def spec_to_json(spec: AgentSpec) -> dict[str, Any]:
+    """Return an agent's spec as plain data."""
+    parts = {
+        name: [part.shape, part.dtype.str, part.labels, part.scale]
+        for name, part in spec.parts.items()
+    }
+    plain = {
+        "id": spec.id,
+        "role": spec.role,
+        "parts": parts,
+        "actions": spec.actions,
+        "masked": spec.masked,
+    }
+    encoding = spec.encoding
+    if encoding is None:
+        return plain
+    pieces = [vars(piece) | {"dtype": piece.dtype.str} for piece in encoding.pieces]
+    return plain | {"encoding": vars(encoding) | {"pieces": pieces}}
+
+
+def spec_from_json(data: Mapping[str, Any]) -> AgentSpec:
+    """Return the spec that `spec_to_json` described.
+
+    Raises:
+        ValueError: if it is not the description of an agent.
+    """
+    try:
+        parts = {
+            str(name): Part(_shape(shape), np.dtype(dtype), tuple(labels), float(scale))
+            for name, (shape, dtype, labels, scale) in data["parts"].items()
+        }
+        actions = tuple(
+            name if isinstance(name, str) else tuple(map(str, name))
+            for name in data["actions"]
+        )
+        encoding = _encoding(data["encoding"]) if "encoding" in data else None
+        names = str(data["id"]), str(data["role"])
+        masked = bool(data["masked"])
+        return AgentSpec(*names, parts, actions, masked, encoding)  # type: ignore[arg-type]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"it does not describe an agent ({error!r})") from error
+
+
+def _encoding(data: Mapping[str, Any]) -> Encoding:
+    pieces = []
+    for piece in data["pieces"]:
+        form = {"shape": _shape(piece["shape"]), "dtype": np.dtype(piece["dtype"])}
+        pieces.append(Piece(**{**piece, **form}))
+    return Encoding(tuple(pieces), data["mask"], int(data["first_action"]))
+
+
+def _shape(sides: Iterable[Any]) -> tuple[int, ...]:
+    shape = tuple(sides)
+    if any(type(side) is not int or side < 0 for side in shape):
+        raise ValueError(f"{shape} is not a shape")
+    if math.prod(shape) > MOST_NUMBERS:
+        raise ValueError(f"an observation of {shape} has too many numbers")
+    return shape
 
 
 def own_arrays(

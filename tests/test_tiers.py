@@ -19,7 +19,6 @@ REACHED_OTHERWISE = {
     "rookery.__main__": "cli/test_cli.py runs `python -m rookery`",
     "rookery.learner.process": "training/test_executors.py starts worker processes",
     "rookery.evaluation.probes": "evaluation/test_probes.py trains runs with probes",
-    "rookery.evaluation.trained": "evaluation/test_play.py plays trained agents of a run",
 }
 """Modules that quick tests use without importing their package, and where."""
 

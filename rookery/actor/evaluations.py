@@ -157,7 +157,12 @@ class Evaluations:
             number = agent.number
             exploration = 0.0 if greedy else exploration_of(agent, int(steps[number]))
             named = agent.learner.named_weights(agent, weights.arrays[number])
-            seats.append(TrainedAgent(agent, named, "trained", exploration, not greedy))
+            worlds = self._config.worlds
+            seats.append(
+                TrainedAgent(
+                    agent, named, "trained", exploration, not greedy, worlds=worlds
+                )
+            )
         return seats
 
     def _play(self, boundary: int, seats: list[Seat], **options: Any) -> Match:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,14 @@ def _too_small(agent: Agent, worlds: int) -> str:
         f"starts at {needed} (replay.warmup, batch_size): raise replay.capacity to "
         f"{enough}, or lower the others."
     )
+
+
+def weight_bytes(agent: Agent) -> int:
+    """Return how much memory an agent's weights take, without allocating it."""
+    if agent.is_scripted:
+        return 0
+    shape, dtype = agent.learner.shapes(agent, 1, 1)[WEIGHTS]
+    return prod(shape) * np.dtype(dtype).itemsize
 
 
 def weight_shapes(agent: Agent) -> dict[str, Any]:

@@ -122,6 +122,10 @@ class PolicyOutput:
     """(agents, worlds): the entropy of the choice, in nats."""
     hidden: Array | None = None
     """(agents, worlds, units): the next hidden state of recurrent agents."""
+    action_values: Array | None = None
+    """(agents, worlds, actions): the value of every action, if they are chosen by value."""
+    action_probabilities: Array | None = None
+    """(agents, worlds, actions): the policy, if actions are sampled from one."""
 
 
 class Policy(ABC):
@@ -160,6 +164,11 @@ class Policy(ABC):
     @abstractmethod
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Choose actions for all agents of the group in all worlds."""
+
+    @classmethod
+    def estimates_values(cls) -> bool:
+        """Whether `PolicyOutput.values` are estimates, and not just zeros."""
+        return True
 
 
 class Learner(ABC):

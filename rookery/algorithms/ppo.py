@@ -101,7 +101,13 @@ class PpoPolicy(Policy):
         greedy = inputs.exploration[:, None] == 0
         actions = np.where(greedy, probabilities.argmax(axis=2), sampled)
         chosen = np.take_along_axis(probabilities, actions[..., None], axis=2)[..., 0]
-        return PolicyOutput(actions, chosen, values.numpy(), entropies_of(probabilities))
+        return PolicyOutput(
+            actions,
+            chosen,
+            values.numpy(),
+            entropies_of(probabilities),
+            action_probabilities=probabilities,
+        )
 
 
 def _stack_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tensor | None:

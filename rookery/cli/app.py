@@ -105,19 +105,30 @@ def export(
     with_replay: Annotated[
         bool, typer.Option("--replay", help="Include the agent's replay.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file if there is one.")
+    ] = False,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
 ) -> None:
-    """Write one trained agent to a file, to be used in another run."""
+    """Write one trained agent to a file, to be used in Python or in another run."""
     import shlex
 
-    from rookery.runs.agent_files import export_agent
-    from rookery.runs.run import Run
+    from rookery.api.agents import export
 
-    trained = Run(run, named_game, named_algorithms or [])
-    export_agent(trained, agent, file, weights_only, with_replay)
+    export(
+        run,
+        agent,
+        file,
+        weights_only=weights_only,
+        replay=with_replay,
+        force=force,
+        game=named_game,
+        algorithm=named_algorithms or [],
+    )
     use = f"rookery train … {shlex.quote(f'agents.ID.from={file}')}"
     tell(f"{file}: agent {agent} of {run}\nUse it: {use}")
+    tell(f"In Python: rookery.load_agent({str(file)!r})")
 
 
 def health(run: RunFolder, as_json: AsJson = False) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel
 
 from rookery.config.base import Settings
@@ -19,7 +18,7 @@ from rookery.config.messages import toml_value
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.protocol.user_files import check_sums
-from rookery.specs import AgentSpec, Part
+from rookery.specs import AgentSpec, spec_from_json, spec_to_json
 
 AS_TOML = "\udc00"
 """The key of a value that JSON lacks, such as a date; no setting has it in its name."""
@@ -49,7 +48,7 @@ class ProcessSpec:
         """Return plain data."""
         return {
             "config": config_to_json(self.config),
-            "agents": [_spec_to_json(spec) for spec in self.agents],
+            "agents": [spec_to_json(spec) for spec in self.agents],
             "groups": [list(group) for group in self.groups],
             "folder": self.folder,
             "hosted": list(self.hosted),
@@ -78,7 +77,7 @@ class ProcessSpec:
         if settings is None:
             tree["game"] = {"name": tree["game"]["name"]}
         config = resolve(tree, settings or Settings)
-        agents = [_spec_from_json(spec) for spec in data["agents"]]
+        agents = [spec_from_json(spec) for spec in data["agents"]]
         return cls(config, agents, **{key: data[key] for key in COPIED})
 
 
@@ -133,26 +132,3 @@ def _from_json(value: Any) -> Any:
     if AS_TOML in value:
         return tomllib.loads(f"value = {value[AS_TOML]}")["value"]
     return {key: _from_json(inner) for key, inner in value.items()}
-
-
-def _spec_to_json(spec: AgentSpec) -> dict[str, Any]:
-    parts = {
-        name: [part.shape, part.dtype.str, part.labels, part.scale]
-        for name, part in spec.parts.items()
-    }
-    return {
-        "id": spec.id,
-        "role": spec.role,
-        "parts": parts,
-        "actions": spec.actions,
-        "masked": spec.masked,
-    }
-
-
-def _spec_from_json(data: Mapping[str, Any]) -> AgentSpec:
-    parts = {
-        name: Part(tuple(shape), np.dtype(dtype), tuple(labels), scale)
-        for name, (shape, dtype, labels, scale) in data["parts"].items()
-    }
-    actions = tuple(x if isinstance(x, str) else tuple(x) for x in data["actions"])
-    return AgentSpec(data["id"], data["role"], parts, actions, data["masked"])  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from rookery.runs.folder import CHECKPOINTS
 from rookery.runs.log import SAVED, RunLog
 from rookery.runs.seal import has_other_arithmetic, machine
 from rookery.specs import Array
-from rookery.storage.arrays import shapes_of, to_bytes
+from rookery.storage.arrays import shapes_of, to_checked_bytes
 from rookery.storage.checkpoints import Check, prune, save_checkpoint
 from rookery.storage.files import Attempts, remedy, replace_whole
 from rookery.training.training import MEMORY, Training
@@ -94,7 +94,7 @@ class Checkpointer:
         }
         path = self._weights_file(number)
         path.parent.mkdir(exist_ok=True)
-        replace_whole(path, to_bytes(arrays))
+        replace_whole(path, to_checked_bytes(arrays, {}))
 
     def _try_checkpoint(self, number: int) -> bool:
         self._tried_at = time.monotonic()  # if it fails, too: not again every round

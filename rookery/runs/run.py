@@ -1,6 +1,6 @@
 """A run on disk: its settings, results and trained agents, in one folder.
 
-runs/<name>/config.toml  seal.json  changes.json  metrics.jsonl  episodes.jsonl
+runs/<name>/config.toml  seal.json  changes.json  agents.json  metrics.jsonl  episodes.jsonl
             evaluations.jsonl  probes.jsonl  events.jsonl  tensorboard/
             checkpoints/ckpt-<round>/  weights/round-<k>.safetensors  recordings/  replays/
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_custom
+from rookery.config.base import Settings
 from rookery.config.messages import single_line
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
@@ -43,7 +44,8 @@ from rookery.runs.log import (
 from rookery.runs.overview import Overview
 from rookery.runs.plots import plot_run
 from rookery.runs.seal import describe, edited_settings, read_seal
-from rookery.specs import Array, own_arrays
+from rookery.runs.specs_file import SPECS, check_memory, read_specs
+from rookery.specs import AgentSpec, Array, own_arrays
 from rookery.storage.access import entries, is_file
 from rookery.storage.arrays import bytes_of, read_arrays, shapes_of
 from rookery.storage.checkpoints import (
@@ -116,9 +118,10 @@ class Run:
 
     @cached_property
     def agents(self) -> list[Agent]:
-        """All agents with their settings."""
-        specs = agents_of(self.entry, self.config)
-        settings = [self.config.agent(spec.id) for spec in specs]
+        """All agents with their settings; of new runs, the game's code is not needed."""
+        specs = self._specs()
+        config = self._config_without_game if self._is_without_game else self.config
+        settings = [config.agent(spec.id) for spec in specs]
         learners = [agent for agent in settings if agent.player is None]
         used = [name for agent in learners for name in code_of_agent(agent)]
         if missing := untrusted_algorithms(used, self._algorithms):
@@ -129,7 +132,37 @@ class Run:
                 f"{self.path} was trained with {missing[0]!r}, which is not built in. If "
                 f"you trust this code, add: {' '.join(options)}"
             )
-        return build_agents(self.config, specs)
+        agents = build_agents(config, specs)
+        if self._is_without_game:
+            check_memory(self.path / SPECS, agents)
+        return agents
+
+    def _specs(self) -> Sequence[AgentSpec]:
+        """Return what the agents observe and can do, by the game or as recorded."""
+        recorded = read_specs(self.path) if self._is_without_game else None
+        return agents_of(self.entry, self.config) if recorded is None else recorded
+
+    @cached_property
+    def _is_without_game(self) -> bool:
+        """Whether the game is code that was not named, and the agents are recorded."""
+        is_named = self._game is not None or self.game_name in entries_by_name()
+        return not is_named and is_file(self.path / SPECS)
+
+    @cached_property
+    def game_name(self) -> str:
+        """The name of the game that the run is trained in."""
+        return str(read_toml(self.path / CONFIG).get("game", {}).get("name"))
+
+    @cached_property
+    def _config_without_game(self) -> Config:
+        """The configuration without the game's own settings, which its code declares."""
+        tree = read_toml(self.path / CONFIG)
+        return resolve({**tree, "game": {"name": self.game_name}}, Settings)
+
+    @property
+    def worlds(self) -> int:
+        """The number of worlds that the agents are trained in."""
+        return self._config_without_game.worlds
 
     def metrics(self) -> DataFrame:
         """Return the metrics of every agent and round, one row each (needs pandas)."""
@@ -242,7 +275,14 @@ class Run:
         weights = self._read_weights(number)
         return Agents(
             {
-                agent.id: TrainedAgent(agent, own, f"{self.path}:{agent.id}@{number}")
+                agent.id: TrainedAgent(
+                    agent,
+                    own,
+                    f"{self.path}:{agent.id}@{number}",
+                    worlds=self.worlds,
+                    game=self.game_name,
+                    round=number,
+                )
                 for agent in self.agents
                 if (own := own_arrays(agent.id, weight_shapes(agent), weights))
             }

@@ -41,6 +41,7 @@ from rookery.runs.log import (
 )
 from rookery.runs.resume import describe_change, record_change, refuse_fewer_rounds
 from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.runs.specs_file import write_specs
 from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
 from rookery.storage.access import cannot_write
@@ -130,8 +131,9 @@ class Session:
             origins = origins_of(config, agents)
             checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
             seal = seal_new_run(folder, recorded, ids, checksums)
-        if not resume:  # from here on it can be resumed
-            write_config(config, folder / CONFIG)
+        if not resume:
+            write_specs(folder, agents)
+            write_config(config, folder / CONFIG)  # from here on it can be resumed
         has_memory = (folder / MEMORY).exists()
         self.training = Training.build(entry, config, origins, stop, folder, self._tell)
         self._checkpointer = Checkpointer(folder, self.training, self.log, self._attempt)

@@ -29,6 +29,8 @@ HEADER_LIMIT = 2**20
 LENGTH = 8
 """Bytes in front of a header that hold its length."""
 CHUNK = 2**20
+SUM = "sum"
+"""The key in a file's metadata of the checksum of everything else."""
 REASON_LIMIT = 200
 """Characters of a reason that are shown: it can quote the file."""
 
@@ -43,6 +45,23 @@ class Damaged(ValueError):
 def to_bytes(arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
     """Return named arrays in the safetensors format."""
     return save_bytes({k: np.ascontiguousarray(a) for k, a in arrays.items()}, metadata)
+
+
+def to_checked_bytes(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
+    """Return the same with a checksum in the metadata, which `read_arrays` verifies."""
+    return to_bytes(arrays, {**metadata, SUM: content_sum(arrays, metadata)})
+
+
+def content_sum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
+    """Return the SHA-256 of named arrays and of all metadata except the sum itself."""
+    chain = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        chain.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        chain.update(array.reshape(-1).view(np.uint8).data)
+    rest = {name: text for name, text in metadata.items() if name != SUM}
+    chain.update(json.dumps(rest, sort_keys=True).encode())
+    return chain.hexdigest()
 
 
 def shapes_of(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -173,13 +192,17 @@ def read_arrays(path: Path, most: int) -> tuple[dict[str, Array], dict[str, str]
         most: the bytes that its arrays can have.
 
     Raises:
-        ArrayFileError: if it is larger or cannot be read.
+        ArrayFileError: if it is larger, cannot be read, or has a checksum that does not
+            match. Files of earlier versions have none.
     """
     with opened(path) as file:
         try:
             if size_of(file) > most + HEADER_LIMIT:
                 raise Damaged(f"{size_of(file)} bytes, expected at most {most}")
             _, metadata = read_header(file)
-            return load_arrays(file)[1], metadata
+            arrays = load_arrays(file)[1]
+            if SUM in metadata and metadata[SUM] != content_sum(arrays, metadata):
+                raise Damaged("its checksum does not match its content")
+            return arrays, metadata
         except Damaged as error:
             raise ArrayFileError(f"{path} cannot be read ({error}).") from error

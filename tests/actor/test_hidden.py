@@ -174,7 +174,7 @@ def hidden_of(agent):
 @BOTH
 def test_a_trained_agent_remembers_from_one_observation_to_the_next(runs, algorithm):
     agent = runs[algorithm].players()["0"]
-    sign, blank = {"sign": np.array([1, 0, 0])}, {"sign": np.zeros(3)}
+    sign, blank = {"sign": np.array([1, 0, 0])}, {"sign": np.array([0, 0, 0])}
 
     agent.act(sign)
     after_sign = hidden_of(agent)

@@ -82,7 +82,9 @@ def test_an_agent_of_another_shape_is_refused(run: rookery.Run, tmp_path: Path) 
         rookery.train(
             "gathering", run=tmp_path / "a", rounds=1, agents={"0": {"from": str(file)}}
         )
-    with pytest.raises(ConfigError, match="has another shape; use the same settings"):
+    with pytest.raises(
+        ConfigError, match=r"network\.width is 21 here and 20 there; use the same settings"
+    ):
         rookery.train(
             "treasurehunt",
             run=tmp_path / "b",

@@ -95,6 +95,7 @@ def test_a_run_leaves_everything_in_its_folder(run: rookery.Run) -> None:
     assert names == {
         "config.toml",
         "seal.json",
+        "agents.json",
         "metrics.jsonl",
         "episodes.jsonl",
         "evaluations.jsonl",
@@ -185,9 +186,21 @@ def test_every_kind_of_parallelism_can_be_turned_off(tmp_path: Path) -> None:
     assert run.config.workers == 0
 
 
-def test_a_run_in_a_game_that_is_not_built_in_needs_its_name_again(tmp_path: Path) -> None:
+def test_a_game_that_is_not_built_in_must_be_named_again(tmp_path: Path) -> None:
     rooms = f"{GAME_FILES / 'rooms.py'}:Rooms"
     rookery.train(rooms, run=tmp_path / "run", game={"agents": 2}, **QUICK)
+
+    with pytest.raises(rookery.ConfigError, match="If you trust this code, add: --game"):
+        rookery.Run(tmp_path / "run").config  # noqa: B018
+    assert rookery.Run(tmp_path / "run", game=rooms).config.worlds == QUICK["worlds"]
+
+
+def test_agents_need_no_game_except_in_runs_of_earlier_versions(tmp_path: Path) -> None:
+    rooms = f"{GAME_FILES / 'rooms.py'}:Rooms"
+    rookery.train(rooms, run=tmp_path / "run", game={"agents": 2}, **QUICK)
+    assert set(rookery.Run(tmp_path / "run").players()) == {"0", "1"}
+
+    (tmp_path / "run" / "agents.json").unlink()
 
     with pytest.raises(rookery.ConfigError, match="If you trust this code, add: --game"):
         rookery.Run(tmp_path / "run").players()
@@ -200,7 +213,7 @@ def test_a_network_of_another_shape_cannot_be_started_from(tmp_path: Path) -> No
 
     with pytest.raises(
         rookery.ConfigError,
-        match="has another shape; use the same settings",
+        match=r"network\.width is 17 here and 16 there; use the same settings",
     ):
         rookery.train(
             "treasurehunt",

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import pickle
+import re
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as save_bytes
 
+from rookery.api.agents import load_agent
 from rookery.cli.app import app
 from rookery.errors import RookeryError
 from rookery.evaluation.recordings import Recording
@@ -24,6 +26,7 @@ from rookery.runs.configure import configure
 from rookery.runs.resume import resumed_config
 from rookery.runs.run import Run
 from rookery.runs.session import Session
+from rookery.storage.arrays import read_arrays, to_checked_bytes
 from rookery.storage.checkpoints import checkpoints_in, load_checkpoint, sum_of_manifest
 from tests.paths import PACKAGE
 from tests.small import GAME, session_of, train
@@ -270,14 +273,16 @@ def test_an_exported_agent_cannot_name_code(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "agent.safetensors"
     export_agent(Run(run), "0", file, weights_only=False)
-    data = file.read_bytes()
-    forged = data.replace(b'"algorithm":"ppo"', b'"algorithm":"evil:Evil"')
-    length = int.from_bytes(data[:8], "little") + len(forged) - len(data)
-    file.write_bytes(length.to_bytes(8, "little") + forged[8:])
+    arrays, metadata = read_arrays(file, 2**30)
+    described = metadata["agent"].replace('"algorithm": "ppo"', '"algorithm": "evil:Evil"')
+    metadata |= {"agent": described, "algorithm": "evil:Evil"}
+    file.write_bytes(to_checked_bytes(arrays, metadata))
 
+    said = refused(load_agent, file)
     session = session_of(tmp_path / "new", agents={"0": {"from": str(file)}})
     session.run(lambda _: None)
 
+    assert "add: algorithm='evil:Evil'" in said
     assert session.done == 4  # it continues learning, with the algorithm configured here
 
 
@@ -370,6 +375,64 @@ def test_an_agent_whose_arrays_are_of_other_shapes_is_refused(
     said = refused(lambda: session_of(tmp_path / "a", **settings))
 
     assert "its arrays are of another shape; use the same settings" in said
+
+
+def described(file: Path, **changes: Any) -> None:
+    """Change what a file says about the agent in it, with a checksum that matches."""
+    arrays, metadata = read_arrays(file, 2**30)
+    description = json.loads(metadata["agent"])
+    for name, value in changes.items():
+        group, _, key = name.rpartition("__")
+        (description[group] if group else description)[key] = value
+    metadata["agent"] = json.dumps(description)
+    file.write_bytes(to_checked_bytes(arrays, metadata))
+
+
+HUGE = [[2**20, 2**10], "<f4", [], 1.0]
+LIES: dict[str, Any] = {
+    "no spec": ({"spec": None}, "does not describe an agent"),
+    "no parts": ({"spec__parts": {}}, "with 0 parts"),
+    "a part of objects": ({"spec__parts": {"past": [[2], "O", [], 1.0]}}, "as object"),
+    "a negative shape": ({"spec__parts": {"past": [[-2], "<f4", [], 1.0]}}, "not a shape"),
+    "a shape of text": ({"spec__parts": {"past": ["ab", "<f4", [], 1.0]}}, "not a shape"),
+    "an endless shape": ({"spec__parts": {"past": [[2**62], "<f4", [], 1.0]}}, "too many"),
+    "another part": (
+        {"spec__parts": {"x": [[9], "<f4", [], 1.0]}},
+        "do not fit its settings",
+    ),
+    "a huge part": ({"spec__parts": {"x": HUGE}}, "do not fit|larger than the memory"),
+    "an unknown setting": ({"settings__evil": 1}, "'evil': Extra inputs are not permitted"),
+    "a wrong setting": ({"settings__frames": 10**9}, "'frames': Input should be less"),
+    "negative worlds": ({"worlds": -1}, "number, round and worlds"),
+    "an unknown algorithm": ({"settings__algorithm": "evil"}, "unknown algorithm 'evil'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), LIES.values(), ids=LIES)
+def test_a_forged_description_of_an_agent_is_refused(
+    run: Path, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    file = tmp_path / "agent.safetensors"
+    export_agent(Run(run), "0", file, weights_only=False)
+    described(file, **changes)
+
+    assert re.search(words, refused(load_agent, file))
+
+
+@pytest.mark.parametrize(("shape", "words"), [([9], "does not fit"), ([2**31], "memory")])
+def test_recorded_agents_can_neither_name_code_nor_take_up_memory(
+    run: Path, sentinel: Sentinel, shape: list[int], words: str
+) -> None:
+    (run.parent / "evil.py").write_text(sentinel.code)
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace(GAME, f"{run.parent}/evil.py:Evil"))
+    specs = json.loads((run / "agents.json").read_text())
+    for spec in specs["agents"]:
+        spec["parts"] = {"past": [shape, "<f4", [], 1.0]}
+    specs["sum"] = sum_of_manifest(specs)
+    (run / "agents.json").write_text(json.dumps(specs))
+
+    assert words in refused(load_agent, run)
 
 
 BOMBS = {

@@ -34,7 +34,8 @@ def act_by_values(
     else:
         choice = _softmax(legal_values, inputs, temperatures[:, None, None])
     actions, probabilities, entropies = choice
-    return PolicyOutput(actions, probabilities, _pick(values, actions), entropies)
+    taken = _pick(values, actions)
+    return PolicyOutput(actions, probabilities, taken, entropies, action_values=values)
 
 
 def temperatures_of(agents: Sequence[Agent], exploration: Array) -> Array | None:
@@ -68,16 +69,44 @@ def _epsilon_greedy(values: Array, inputs: PolicyInput) -> Choice:
 
 def _softmax(values: Array, inputs: PolicyInput, temperatures: Array) -> Choice:
     """The first draw chooses among all actions by their probabilities."""
+    probabilities = _soft_probabilities(values, inputs, temperatures)
+    actions = sample(probabilities, inputs.draws[..., 0])
+    chosen = _pick(probabilities, actions).astype(np.float32)
+    return actions, chosen, entropies_of(probabilities)
+
+
+def _soft_probabilities(values: Array, inputs: PolicyInput, temperatures: Array) -> Array:
+    """Return the probability of every action, (agents, worlds, actions)."""
     epsilon = inputs.exploration[:, None, None]
     below = (values - values.max(axis=2, keepdims=True)).astype(np.float64)
     best = np.eye(values.shape[2])[values.argmax(axis=2)]
     soft = np.exp(below / np.maximum(temperatures, SMALLEST))
     soft = np.where(temperatures > 0, soft, best)
     uniform = (values > FAR_BELOW).astype(np.float64)
-    probabilities = (1.0 - epsilon) * _normalised(soft) + epsilon * _normalised(uniform)
-    actions = sample(probabilities, inputs.draws[..., 0])
-    chosen = _pick(probabilities, actions).astype(np.float32)
-    return actions, chosen, entropies_of(probabilities)
+    return (1.0 - epsilon) * _normalised(soft) + epsilon * _normalised(uniform)
+
+
+def probabilities_of(
+    agents: Sequence[Agent], inputs: PolicyInput, output: PolicyOutput
+) -> Array:
+    """Return the probability of every action, (agents, worlds, actions).
+
+    Of agents that choose by value, these are the probabilities with which they explore;
+    without exploration, the best action has all of it.
+
+    Args:
+        agents: the group.
+        inputs: what its policy got.
+        output: what its policy returned.
+    """
+    if output.action_probabilities is not None:
+        return output.action_probabilities
+    assert output.action_values is not None
+    values = _mask_illegal(output.action_values, inputs.legal)
+    temperatures = temperatures_of(agents, inputs.exploration)
+    if temperatures is None:
+        temperatures = np.zeros(len(agents))
+    return _soft_probabilities(values, inputs, temperatures[:, None, None])
 
 
 def act_by_probabilities(probabilities: Array, inputs: PolicyInput) -> PolicyOutput:
@@ -93,9 +122,13 @@ def act_by_probabilities(probabilities: Array, inputs: PolicyInput) -> PolicyOut
     kept = kept / np.maximum(kept.sum(axis=1, keepdims=True), SMALLEST)
     sampled = sample(kept, inputs.draws[0, :, 0])
     actions = kept.argmax(axis=1) if inputs.exploration[0] == 0 else sampled
-    chosen = _pick(kept, actions)
+    chosen = _pick(kept, actions)[None]
     return PolicyOutput(
-        actions[None], chosen[None], np.zeros_like(chosen[None]), entropies_of(kept)[None]
+        actions[None],
+        chosen,
+        np.zeros_like(chosen),
+        entropies_of(kept)[None],
+        action_probabilities=kept[None],
     )
 
 

@@ -170,6 +170,11 @@ class CustomPolicy(Policy):
         temperatures = temperatures_of(self.agents, inputs.exploration)
         return act_by_values(table[None], inputs, temperatures)
 
+    @classmethod
+    def estimates_values(cls) -> bool:
+        """Whether the class gives values."""
+        return cls.method == "values"
+
 
 class CustomLearner(SingleAgentLearner):
     """Trains a user's class with sampled batches."""

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import GameError
+from rookery.games.adapters.encoding import downscaled
 from rookery.specs import Array, Part
 
 
@@ -86,12 +87,8 @@ class ImageWriter(PartWriter):
         self._side = side
 
     def _convert(self, value: Array) -> Array:
-        """Return the mean of each square, dropping incomplete squares at the edges."""
-        colours, height, width = self.rows.shape[1:]
-        side = self._side
-        value = value[: height * side, : width * side].transpose(2, 0, 1)
-        squares = value.reshape(colours, height, side, width, side)
-        return squares.sum(axis=(2, 4), dtype=np.uint32) // side**2
+        """Return the mean of each square, colours first."""
+        return downscaled(value, self._side)
 
 
 class OneHotWriter(PartWriter):

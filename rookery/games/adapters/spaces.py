@@ -10,9 +10,15 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import GameError
-from rookery.games.adapters.observations import PartWriter, part_for, writer_for
+from rookery.games.adapters.observations import (
+    PartWriter,
+    is_image,
+    part_for,
+    square_side,
+    writer_for,
+)
 from rookery.games.adapters.parallel import ParallelGame
-from rookery.specs import AgentSpec, Array
+from rookery.specs import AgentSpec, Array, Encoding, Piece
 
 MASK = "action_mask"
 MAX_ONE_HOT = 1024
@@ -62,6 +68,7 @@ class AgentSpaces:
             parts={name: part_for(space, shrink) for name, (_, space) in pieces.items()},
             actions=action_names(copy, self.name, int(action_space.n)),
             masked=mask is not None,
+            encoding=encoding_of(pieces, mask, self.start, shrink),
         )
         self.parts: Mapping[str, Array] = {
             name: np.zeros((worlds, *part.shape), part.dtype)
@@ -133,6 +140,25 @@ def split_space(title: str, space: Any) -> tuple[Pieces, Any]:
     if not pieces:
         raise GameError(f"The observation of {title} has no parts: add a Box to its Dict.")
     return {str(key): (key, piece) for key, piece in pieces.items()}, mask
+
+
+def encoding_of(pieces: Pieces, mask: Any, first_action: int, shrink: int) -> Encoding:
+    """Return as plain data how observations of these pieces are written."""
+    return Encoding(
+        tuple(_piece(name, key, space, shrink) for name, (key, space) in pieces.items()),
+        None if mask is None else MASK,
+        first_action,
+    )
+
+
+def _piece(name: str, key: str | int | None, space: Any, shrink: int) -> Piece:
+    dtype = np.dtype(space.dtype)
+    if isinstance(space, spaces.Discrete):
+        return Piece(name, key, "one_hot", (), dtype, start=int(space.start))
+    shape = tuple(space.shape)
+    if is_image(space):
+        return Piece(name, key, "image", shape, dtype, side=square_side(space, shrink))
+    return Piece(name, key, "array", shape, dtype)
 
 
 def part_name(space: Any) -> str:
