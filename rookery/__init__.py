@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.runs import diff as diff
+    from rookery.api.runs import list_runs as list_runs
+    from rookery.api.settings import settings as settings
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -30,6 +33,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.runs": ("diff", "list_runs"),
+    "api.settings": ("settings",),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
