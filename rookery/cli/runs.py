@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -48,7 +49,8 @@ def runs(folder: Folder = Path("runs"), as_json: AsJson = False) -> None:
     if as_json:
         print_json({"runs": [run.to_json() for run in listed]})
     elif listed:
-        out.print(_runs_table(listed), width=None if out.is_terminal else PIPED_WIDTH)
+        wide = Console(markup=False, emoji=False, highlight=False, width=PIPED_WIDTH)
+        (out if out.is_terminal else wide).print(_runs_table(listed))
     else:
         tell(f"There is no run in {folder}.")
 

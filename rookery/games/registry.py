@@ -21,6 +21,7 @@ from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame, locate, player_errors
+from rookery.games.names import complete_name, refuse_unsupported
 from rookery.games.players import Player, RandomPlayer
 from rookery.plugins import foreign_name, load_object
 from rookery.rng import Purpose, Stream
@@ -89,8 +90,10 @@ def find(name: str) -> Entry:
     """Return the game of this name, or in this file (`./mine.py:Zap`)."""
     library, path = foreign_name(name)
     if library:
+        full_path = complete_name(library, path)
         adapter = import_module(f"rookery.games.adapters.{library}")
-        return _make_entry(name, adapter.open_game(path))
+        return _make_entry(name, adapter.open_game(full_path))
+    refuse_unsupported(name)
     if ":" in name or name.endswith(".py"):
         return _make_entry(name, load_object(name))
     entries = entries_by_name()
