@@ -263,7 +263,8 @@ def _setting_advice(command: Any, option: str, arguments: list[str]) -> str:
         return f"{answer}; write settings as NAME=VALUE." if answer else ""
     _, _, value = next(w for w in arguments if w.startswith(option)).partition("=")
     following = arguments[arguments.index(option) + 1 :] if option in arguments else []
-    value = value or next(iter(following), "VALUE")
+    if not value:
+        value = next((word for word in following[:1] if word[:1] != "-"), "VALUE")
     return f"settings are written without dashes: {name}={value}"
 
 
