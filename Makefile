@@ -3,6 +3,7 @@
 #   make quick    install, run the quick tests, in about a minute
 #   make check    format, lint, types, import rules, spelling
 #   make format   put the code into shape
+#   make docs     write the generated pages: settings, API reference, tiles
 #   make demo     three agents learn to hunt treasure, in about a minute
 #   make clean    remove caches and build leftovers (.venv and runs stay)
 
@@ -14,7 +15,7 @@ DEMO_RUN := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test quick check format demo install clean
+.PHONY: test quick check format docs demo install clean
 .DEFAULT_GOAL := test
 
 test: check
@@ -33,6 +34,9 @@ check: install
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: install
+	$(BIN)/python tools/docs.py
 
 demo: install
 	$(BIN)/rookery train treasurehunt rounds=$(DEMO_ROUNDS) --run $(DEMO_RUN)

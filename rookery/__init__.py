@@ -29,6 +29,9 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.results import interval as interval
     from rookery.api.results import plot as plot
     from rookery.api.results import table as table
+    from rookery.api.runs import diff as diff
+    from rookery.api.runs import list_runs as list_runs
+    from rookery.api.settings import settings as settings
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -59,6 +62,8 @@ _NAMES = {
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
     "api.agents": ("export", "load_agent"),
+    "api.runs": ("diff", "list_runs"),
+    "api.settings": ("settings",),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

@@ -99,16 +99,25 @@ def checked(name: str, value: Any, *kinds: type) -> Any:
     raise ConfigError(f"{name} is {text:.60}, expected {expected}.")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return advice for an unknown name: the closest known name, or the list of them."""
+def nearest(name: str, known: Iterable[str], listing: str = "") -> str:
+    """Return advice for an unknown name: the closest known name, or the list of them.
+
+    Args:
+        name: the unknown name; upper and lower case count as equal.
+        known: the known names.
+        listing: a command that prints them all, for a list that is too long for a line.
+    """
     names = sorted(known)
-    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    by_lower_case = {known_name.lower(): known_name for known_name in reversed(names)}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
     if matches:
-        return f"did you mean '{matches[0]}'?"
+        return f"did you mean '{by_lower_case[matches[0]]}'?"
     if not names:
         return "there are none."
-    rest = ", …" if len(names) > LISTED else ""
-    return f"known are {', '.join(names[:LISTED])}{rest}."
+    if len(names) <= LISTED:
+        return f"known are {', '.join(names)}."
+    rest = f" (`{listing}` lists all)" if listing else ""
+    return f"known are {', '.join(names[:LISTED])}, …{rest}."
 
 
 def advice(error: OSError) -> str:

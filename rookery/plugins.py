@@ -7,10 +7,12 @@ Used wherever a game or an algorithm comes from outside: `./mygame.py:Zap`,
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
 import traceback
 import warnings
@@ -24,6 +26,31 @@ from rookery.errors import ConfigError, nearest
 from rookery.local_code import bind, find_local, is_local, short_name
 from rookery.stop import LEAVING
 
+PACKAGES = {
+    "ale_py": "ale-py",
+    "Box2D": "'gymnasium[box2d]'",
+    "chess": "'pettingzoo[classic]'",
+    "cv2": "opencv-python",
+    "hanabi_learning_environment": "hanabi-learning-environment",
+    "highway_env": "highway-env",
+    "lbforaging": "lbforaging",
+    "magent2": "magent2",
+    "meltingpot": "dm-meltingpot",
+    "minigrid": "minigrid",
+    "mpe2": "mpe2",
+    "mujoco": "'gymnasium[mujoco]'",
+    "multi_agent_ale_py": "multi-agent-ale-py",
+    "open_spiel": "open_spiel",
+    "pygame": "pygame-ce",
+    "pymunk": "'pettingzoo[butterfly]'",
+    "pyspiel": "open_spiel",
+    "rlcard": "'pettingzoo[classic]'",
+    "scipy": "scipy",
+    "shimmy": "shimmy",
+    "stable_baselines3": "stable-baselines3",
+    "supersuit": "supersuit",
+}
+"""Packages of games, and what games need: the name to import to the one for pip."""
 FOREIGN = ("pettingzoo", "gymnasium")
 """Libraries whose games are named LIBRARY:PATH; each has a module in `games.adapters`."""
 
@@ -180,19 +207,53 @@ def _load_dotted(name: str) -> ModuleType:
 
 
 def _advice(name: str, missing: str) -> str:
-    """Return what to do when importing `name` failed because `missing` was not found."""
+    """Return what to do when importing `name` failed because `missing` was not found.
+
+    A word that a user may have mistyped is never advice for pip: anybody can publish a
+    package under such a name.
+    """
+    package, _, _ = missing.partition(".")
     parent, _, _ = missing.rpartition(".")
+    known = PACKAGES.get(package)
     if name != missing and not name.startswith(f"{missing}."):
-        return (
-            f"The module '{name}' needs '{missing}', which is not installed: "
-            f"pip install {missing.split('.')[0]} (the package may have another name)."
-        )
-    if not parent:
-        return (
-            f"There is no module '{missing}': pip install {missing}, or write a file "
-            "as ./file.py:name."
-        )
-    package = sys.modules.get(parent)
-    paths = getattr(package, "__path__", [])
-    known = [f"{parent}.{module.name}" for module in pkgutil.iter_modules(paths)]
-    return f"There is no module '{missing}': {nearest(missing, known)}"
+        remedy = f"pip install {known}" if known else "install the package that has it"
+        return f"The module '{name}' needs '{missing}', which is not installed: {remedy}."
+    if parent:
+        return f"There is no module '{missing}': {similar_module(missing, _inside(parent))}"
+    if known:
+        return f"The module '{missing}' is not installed: pip install {known}."
+    similar = difflib.get_close_matches(missing, _top_level_modules(), n=1, cutoff=0.75)
+    remedy = f"did you mean '{similar[0]}'? If not," if similar else "check its name, or"
+    return (
+        f"There is no module '{missing}': {remedy} install the package that has it; write "
+        "a file as ./file.py:name."
+    )
+
+
+def similar_module(name: str, known: Iterable[str]) -> str:
+    """Return advice for an unknown module: the most similar one, or the list of them.
+
+    Modules are compared by their last name without its version, so that rps_v3 is answered
+    with pettingzoo.classic.rps_v2.
+    """
+    names = sorted(known)
+    by_last_name = {_without_version(full): full for full in names}
+    last = _without_version(name)
+    similar = difflib.get_close_matches(last, by_last_name, n=1, cutoff=0.7)
+    return nearest(by_last_name[similar[0]] if similar else "", names)
+
+
+def _without_version(module: str) -> str:
+    return re.sub(r"_v\d+$", "", module.rpartition(".")[2].lower())
+
+
+def _inside(package: str) -> list[str]:
+    """Return the modules in a package; only games, if it has modules with versions."""
+    paths = getattr(sys.modules.get(package), "__path__", [])
+    names = [f"{package}.{module.name}" for module in pkgutil.iter_modules(paths)]
+    return [name for name in names if re.search(r"_v\d+$", name)] or names
+
+
+def _top_level_modules() -> set[str]:
+    installed = {module.name for module in pkgutil.iter_modules()}
+    return installed | {*PACKAGES, *sys.stdlib_module_names}

@@ -22,7 +22,9 @@ class Part:
     """One named part of an observation, without the leading world axis."""
 
     shape: tuple[int, ...]
+    """The shape of one observation; arrays of games have a world axis before it."""
     dtype: np.dtype[Any]
+    """The type of its numbers."""
     labels: tuple[str, ...] = ()
     """Names of the entries along the first axis, if any: ('wall', 'gem', …)."""
     scale: float = 1.0
@@ -67,8 +69,11 @@ class AgentSpec:
     """An agent: its id and role, its observation and its actions."""
 
     id: str
+    """The agent's id, as in `agents.ID.…`; in grid games its number."""
     role: str
+    """What kind of agent it is; agents of one role are interchangeable."""
     parts: Mapping[str, Part]
+    """What it observes, by name."""
     actions: tuple[str, ...] | tuple[tuple[str, ...], ...]
     """Action names; a tuple of tuples is a product, such as move × message."""
     masked: bool = False

@@ -130,7 +130,12 @@ def test_a_file_without_the_right_ending_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nosuchthing:x", "There is no module 'nosuchthing': pip install nosuchthing, or"),
+        (
+            "nosuchthing:x",
+            "There is no module 'nosuchthing': check its name, or install the package",
+        ),
+        ("gymnasiun:x", "There is no module 'gymnasiun': did you mean 'gymnasium'? If not"),
+        ("meltingpot:x", "'meltingpot' is not installed: pip install dm-meltingpot."),
         ("json.decoda:x", "There is no module 'json.decoda': did you mean 'json.decoder'"),
         ("json.decoder.x:y", "There is no module 'json.decoder.x': there are none."),
         ("..:x", "could not be imported: "),
@@ -148,6 +153,19 @@ def test_a_module_that_needs_another_one_is_reported_with_it(folder: Path) -> No
         load_module("needy")
 
     assert str(caught.value) == (
-        "The module 'needy' needs 'nosuch', which is not installed: pip install nosuch "
-        "(the package may have another name)."
+        "The module 'needy' needs 'nosuch', which is not installed: install the package "
+        "that has it."
     )
+
+
+def test_a_module_that_needs_a_known_package_names_it_for_pip(folder: Path) -> None:
+    (folder / "needy_of_spiel.py").write_text("import pyspiel\n")
+    sys.path.insert(0, str(folder))
+
+    with pytest.raises(ConfigError, match=r"needs 'pyspiel', .*: pip install open_spiel\."):
+        load_module("needy_of_spiel")
+
+
+def test_a_mistyped_word_is_never_advice_for_pip() -> None:
+    for path in ("rps_v2:x", "classic.rps_v2:x", "ALE:x", "mpe3:x", "pettingzooo:x"):
+        assert "pip install" not in refusal(path)

@@ -19,6 +19,7 @@ from rich.text import Text
 from rookery.cli.evaluate import evaluate
 from rookery.cli.options import (
     AsJson,
+    Debug,
     Game,
     NamedAlgorithms,
     NamedGame,
@@ -27,6 +28,8 @@ from rookery.cli.options import (
     Version,
 )
 from rookery.cli.replay import record, replay
+from rookery.cli.runs import diff, runs
+from rookery.cli.settings import settings
 from rookery.cli.studies import crossplay, independence
 from rookery.cli.train import resume, train
 from rookery.errors import ConfigError, RookeryError, advice, nearest
@@ -39,7 +42,7 @@ ClickException: Any = next(
 )
 
 
-def describe_program(version: Version = False) -> None:
+def describe_program(version: Version = False, debug: Debug = False) -> None:
     """Train groups of independent reinforcement-learning agents in one game."""
 
 
@@ -132,19 +135,26 @@ def export(
 
 
 def health(run: RunFolder, as_json: AsJson = False) -> None:
-    """Show the status of every process of a run."""
+    """Show the status of every process of a run, or of every seed in a folder."""
     from rookery.cli.output import print_health
-    from rookery.runs.folder import is_run, no_run
+    from rookery.runs.folder import is_run, no_run, seeds_of
     from rookery.runs.health import health_of, last_round
 
     if not is_run(run):
         raise no_run(run)
-    processes = health_of(run)
-    number, seconds = last_round(run)
+    seeds = seeds_of(run)
+    status = {path.name: (health_of(path), *last_round(path)) for path in seeds or [run]}
     if as_json:
-        status = [process.to_json() for process in processes]
-        print_json({"processes": status, "round": number, "seconds": seconds})
-    else:
+        printed = {
+            name: {"processes": [p.to_json() for p in processes]}
+            | {"round": number, "seconds": seconds}
+            for name, (processes, number, seconds) in status.items()
+        }
+        print_json({"seeds": printed} if seeds else printed[run.name])
+        return
+    for name, (processes, number, seconds) in status.items():
+        if seeds:
+            out.print(Text(f"\n{name}", "bold"))
         print_health(out, processes, number, seconds)
 
 
@@ -174,16 +184,19 @@ def bench(
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 app.callback()(describe_program)
 for command in (
     games,
     describe,
+    settings,
     check,
     train,
     resume,
+    runs,
+    diff,
     evaluate,
     replay,
     record,
@@ -223,15 +236,37 @@ def _run(arguments: list[str], debug: bool) -> int:
         return _fail(message, 2)
     except ClickException as error:
         # Without arguments the help was shown, and there is no message.
-        return _fail(_usage(error), 2) if error.format_message() else 0
+        return _fail(_usage(error, arguments), 2) if error.format_message() else 0
 
 
-def _usage(error: Any) -> str:
+def _usage(error: Any, arguments: list[str]) -> str:
     """Return the message for a wrong argument, with a pointer to the help."""
+    option = getattr(error, "option_name", None)
+    if option and (advice := _setting_advice(error.ctx.command, option, arguments)):
+        return f"no such option: {option}: {advice}"
     message = error.format_message().rstrip(".")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "rookery"
     pointer = " See" if message.endswith("?") else ": see"
     return f"{message}{pointer} `{path} --help`."
+
+
+def _setting_advice(command: Any, option: str, arguments: list[str]) -> str:
+    """Return how to write a setting that was written as an option; '' if it is not one."""
+    from rookery.config.catalog import sections
+    from rookery.config.messages import describe_synonym
+
+    if not any(parameter.name == "overrides" for parameter in command.params):
+        return ""
+    name = option.lstrip("-").replace("-", "_")
+    known = [row.key for section in sections() for row in section.rows]
+    if name not in known and not name.startswith(("game.", "agents.")):
+        answer = describe_synonym((name,), known)
+        return f"{answer}; write settings as NAME=VALUE." if answer else ""
+    _, _, value = next(w for w in arguments if w.startswith(option)).partition("=")
+    following = arguments[arguments.index(option) + 1 :] if option in arguments else []
+    if not value:
+        value = next((word for word in following[:1] if word[:1] != "-"), "VALUE")
+    return f"settings are written without dashes: {name}={value}"
 
 
 def _fail(message: str, code: int) -> int:

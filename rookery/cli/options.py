@@ -8,6 +8,13 @@ from typing import Annotated
 
 import typer
 
+from rookery.cli.complete import (
+    complete_game,
+    complete_game_or_run,
+    complete_run,
+    complete_setting,
+)
+
 
 def _print_version(requested: bool) -> None:
     if requested:
@@ -24,16 +31,25 @@ Version = Annotated[
         help="Print the version and exit.",
     ),
 ]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error, not one line.")
+]
 Game = Annotated[
     str | None,
     typer.Argument(
         metavar="GAME",
         help="A name from `rookery games`, ./file.py:Class, pettingzoo:… or gymnasium:…",
+        autocompletion=complete_game,
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SETTING=VALUE", help="Settings, such as game.agents=4 seed=3."),
+    typer.Argument(
+        metavar="SETTING=VALUE",
+        help="Settings, such as game.agents=4 seed=3; `rookery settings` lists them all, "
+        "and `rookery settings GAME` those of a game.",
+        autocompletion=complete_setting,
+    ),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file of settings.")
@@ -57,10 +73,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 GameOrRun = Annotated[
     str | None,
     typer.Argument(
-        metavar="GAME|RUN", help="A game, the folder of a run or of seeds, or RUN@ROUND."
+        metavar="GAME|RUN",
+        help="A game, the folder of a run or of seeds, or RUN@ROUND.",
+        autocompletion=complete_game_or_run,
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="The folder of a run.", autocompletion=complete_run),
+]
 NamedGame = Annotated[
     str | None,
     typer.Option("--game", help="The game of the run, if it is not built in."),

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 
+from rookery.config.synonyms import find_synonym
 from rookery.errors import nearest
 
 KeyPath = tuple[str | int, ...]
@@ -214,13 +215,45 @@ def _describe_unknown(path: KeyPath, known: Sequence[str]) -> str:
         if len(parts) > len(parents)
         and all(a in (b, "<id>") for a, b in zip(parts, parents, strict=False))
     }
-    close = difflib.get_close_matches(key, sorted(siblings), n=1)
-    near = [dotted((*parents, name)) for name in close] or _namesakes(path, known)
-    if near:
-        advice = f"did you mean '{near[0]}'?"
-    else:
-        advice = nearest("", {dotted((*parents, name)) for name in siblings})
-    return f"unknown setting '{dotted(path)}': {advice}"
+    close = [dotted((*parents, name)) for name in _similar(key, siblings)]
+    answer = describe_synonym(path, known) if known else ""
+    if close and (parents[:1] == ["game"] or not answer):
+        answer = f"did you mean '{close[0]}'?"
+    elif not answer and (namesakes := _namesakes(path, known)):
+        answer = f"did you mean '{namesakes[0]}'?"
+    elif not answer:
+        listing = "rookery describe GAME" if parents[:1] == ["game"] else "rookery settings"
+        answer = nearest("", {dotted((*parents, name)) for name in siblings}, listing)
+    return f"unknown setting '{dotted(path)}': {answer}"
+
+
+def _similar(key: str, siblings: Iterable[str]) -> list[str]:
+    """Return the most similar name, if any; upper and lower case count as equal."""
+    by_lower_case = {name.lower(): name for name in sorted(siblings)}
+    close = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
+    return [by_lower_case[name] for name in close]
+
+
+def describe_synonym(path: KeyPath, known: Sequence[str]) -> str:
+    """Return Rookery's names for a setting that is named as elsewhere; '' if it is not.
+
+    Args:
+        path: where the setting is; an agent's is answered with the agent's.
+        known: the dotted names of all settings, with '<id>' for any name.
+    """
+    synonym = find_synonym(str(path[-1]))
+    if synonym is None:
+        return ""
+    names = [name for name in synonym.settings if name in known]
+    if len(path) > 2 and path[0] == "agents":
+        names = [
+            f"{dotted(path[:2])}.{name}" if f"agents.<id>.{name}" in known else name
+            for name in names
+        ]
+    if not names:
+        return "" if synonym.settings else synonym.note
+    note = f" ({synonym.note})" if synonym.note else ""
+    return f"here it is called {_alternatives([repr(name) for name in names])}{note}"
 
 
 def _namesakes(path: KeyPath, known: Sequence[str]) -> list[str]:

@@ -49,8 +49,11 @@ class Outcome:
     """What `Game.end_turn` returns; every array is (worlds, agents)."""
 
     rewards: Array
+    """What agents learn from."""
     terminated: Array
+    """Whether an agent's episode has ended, for good."""
     truncated: Array
+    """Whether it was cut off, such as by a time limit; values are still estimated there."""
     scores: Array | None = None
     """The reward to report, if agents are trained on a shaped one."""
     counts: Mapping[str, Array] = field(default_factory=dict)
@@ -85,7 +88,9 @@ class Game(ABC):
     agents: tuple[AgentSpec, ...]
     """Set in `__init__` and never changed."""
     settings: BaseSettings
+    """The settings it was built with."""
     worlds: int
+    """The number of copies that are played together."""
 
     def __init__(
         self, settings: BaseSettings, worlds: int, seed: int, first_world: int = 0

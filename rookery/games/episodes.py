@@ -17,8 +17,11 @@ class Episode:
     """One finished episode."""
 
     world: int
+    """The world that it was played in."""
     number: int
+    """Which episode of that world it is, from 0."""
     turns: int
+    """How many turns it lasted."""
     returns: Array
     """(agents,) sums of rewards, or of scores where the game has them."""
     counts: dict[str, Array]

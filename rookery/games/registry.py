@@ -22,6 +22,7 @@ from rookery.games import builtin
 from rookery.games.base import Game
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame, locate, player_errors
+from rookery.games.names import complete_name, refuse_unsupported
 from rookery.games.players import Player, RandomPlayer
 from rookery.local_code import name_of
 from rookery.plugins import foreign_name, load_object
@@ -92,8 +93,10 @@ def find(game: str | type) -> Entry:
     name = game if isinstance(game, str) else _name_of(game)
     library, path = foreign_name(name)
     if library:
+        full_path = complete_name(library, path)
         adapter = import_module(f"rookery.games.adapters.{library}")
-        return _make_entry(name, adapter.open_game(path))
+        return _make_entry(name, adapter.open_game(full_path))
+    refuse_unsupported(name)
     if ":" in name or name.endswith(".py"):
         return _make_entry(name, load_object(name))
     entries = entries_by_name()

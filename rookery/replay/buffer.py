@@ -93,8 +93,11 @@ class Batch:
     next_seen: dict[str, Array]
     """Observations where they closed."""
     actions: Array
+    """The actions taken where they opened."""
     returns: Array
+    """Their n-step returns."""
     discounts: Array
+    """The factor for the value of `next_seen`; 0 where the episode terminated."""
     legal: Array | None
     """(transitions, actions): the legal actions where they opened."""
     next_legal: Array | None

@@ -256,7 +256,7 @@ def load_exported(path: Path, algorithms: Sequence[str] = ()) -> TrainedAgent:
     settings = description.settings
     if missing := untrusted_algorithms(code_of_agent(settings), algorithms):
         raise ConfigError(
-            f"{path} was trained with {missing[0]!r}, which is not a built-in algorithm. "
+            f"{path} was trained with {missing[0]!r}, which is not built in. "
             f"If you trust this code, add: algorithm={missing[0]!r}"
         )
     algorithm = find_algorithm(settings.algorithm)
@@ -397,6 +397,7 @@ def _misfit(spec: AgentSpec, source: str, shape: str) -> ConfigError:
 SHAPING = (
     "algorithm",
     "frames",
+    "network.module",
     "network.width",
     "network.depth",
     "network.channels",

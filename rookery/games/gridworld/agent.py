@@ -23,13 +23,16 @@ class Me(StateView):
     _owners = "agents"
 
     number: int
+    """Which agent it is, from 0; `world.agents[number]` is the agent itself."""
     body: Body
+    """Its body, as `GridGame.roster` says."""
     cell: Array
     """The cell it is in; 0 where it is off the map."""
     facing: Array
     """0 up, 1 right, 2 down, 3 left."""
     reward: Array
-    """Its reward in this turn; starts at 0."""
+    """Its reward in this turn; starts at 0. Any agent's can be changed at any time:
+    `world.agents[1 - me.number].reward -= 2.0 * stolen`."""
     score: Array
     """The reward to report for this turn, if the game is `scored`."""
     action: Array

@@ -59,7 +59,14 @@ class GridSettings(Settings):
 
 @dataclass(eq=False)
 class Kind:
-    """A kind of thing that cells can contain."""
+    """A kind of thing that cells can contain; assign it to `self` in `declare`.
+
+    A wall, a berry and a beam that is gone in the next turn:
+
+        self.wall = grid.Kind(solid=True, layer="walls", char="#")
+        self.berry = grid.Kind(value=1.0, layer="berries", char="*", tile="berry")
+        self.beam = grid.Kind(layer="beams", lifetime=1, char="+")
+    """
 
     value: float = 0.0
     """Its value, which `World.value` adds up."""
@@ -78,6 +85,7 @@ class Kind:
     colour: tuple[int, int, int] | None = None
     """The colour of its tile, if the tile takes one; by default the tile's own."""
     name: str = ""
+    """The name it is assigned to on `self`: the label of its channel in windows."""
     id: int = 0
 
 
@@ -86,14 +94,23 @@ class Window:
     """A window around the agent with one channel per kind, which is 1 where a thing is.
 
     It extends `radius` cells in all directions, or `ahead`, `behind` and `sides` cells.
-    With `rotated` it turns with the agent, so that the first row is always ahead.
+    With `rotated` it turns with the agent, so that the first row is always ahead. The part
+    of the observation is (channels, rows, columns) uint8, and the names of its channels
+    are the part's `labels`.
+
+        sees={"view": grid.Window(ahead=5, sides=2, rotated=True)}
     """
 
     radius: int | None = None
+    """Cells in all directions; the agent is in the middle."""
     ahead: int = 0
+    """Cells ahead of the agent, without `radius`; up, if it is not rotated."""
     behind: int = 0
+    """Cells behind it."""
     sides: int = 0
+    """Cells to its left, and as many to its right."""
     rotated: bool = False
+    """Whether it turns with the agent's `facing`."""
 
     @property
     def reach(self) -> tuple[int, int, int]:
@@ -105,9 +122,19 @@ class Window:
 
 @dataclass(frozen=True, init=False)
 class Vector:
-    """Columns of the agent (or of its world) as one vector of float32."""
+    """Columns of the agent (or of its world) as one vector of float32.
+
+    Any column can be observed: `facing`, `turn`, or your own `PerAgent` and `PerWorld`.
+
+        self.energy = grid.PerAgent()
+        self.picker = grid.Body(
+            actions=grid.MOVES,
+            sees={"view": grid.Window(radius=3), "self": grid.Vector("energy", "facing")},
+        )
+    """
 
     columns: tuple[str, ...]
+    """The names of the columns, in order."""
 
     def __init__(self, *columns: str) -> None:
         object.__setattr__(self, "columns", columns)
@@ -115,12 +142,25 @@ class Vector:
 
 @dataclass(eq=False)
 class Body:
-    """A kind of agent: its actions and its observation."""
+    """A kind of agent: its actions and its observation.
+
+    Declare one for all agents, or several and say in `GridGame.roster` who has which.
+
+        self.zapper = grid.Body(
+            actions=(*grid.STEPS, *grid.TURNS, "zap"),
+            sees={"view": grid.Window(radius=3, rotated=True)},
+        )
+    """
 
     actions: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    """Names of the actions. Those in MOVES, STEPS and TURNS are carried out by `Me.move`;
+    `Me.does` tells all others. A tuple of tuples is a product, such as move × message."""
     sees: Mapping[str, Window | Vector]
+    """The parts of its observation, by name."""
     tile: str = "bird"
+    """The tile it is drawn with (docs/tiles.md)."""
     name: str = ""
+    """The name it is assigned to on `self`, which is the agents' role."""
     kind: Kind = field(default_factory=Kind)
 
 
@@ -129,8 +169,11 @@ class StateColumn:
     """State that the engine stores: use PerCell, PerAgent or PerWorld."""
 
     dtype: Any = np.float32
+    """The type of its numbers, as in numpy: `bool`, `np.int32`, …"""
     shape: tuple[int, ...] = ()
+    """The shape of one value; by default a single number."""
     default: float = 0
+    """The value at the start of an episode."""
 
 
 class PerCell(StateColumn):
@@ -146,9 +189,31 @@ class PerWorld(StateColumn):
 
 
 class GridGame:
-    """The rules of a grid game: subclass it and override its methods."""
+    r"""The rules of a grid game: subclass it and override its methods.
+
+    `declare` must be written; `act` is where agents do something. In each turn the engine
+    calls `before`, lets all agents observe and choose, calls `act` for every agent, and
+    then `after`.
+
+        class Orchard(grid.GridGame):
+            '''Agents pick apples.'''
+
+            map = "#####\n#P.a#\n#a.P#\n#####"
+
+            def declare(self):
+                self.wall = grid.Kind(solid=True, layer="walls", char="#")
+                self.apple = grid.Kind(value=1.0, layer="apples", char="a")
+                sees = {"view": grid.Window(radius=2)}
+                self.picker = grid.Body(actions=(*grid.MOVES, "stay"), sees=sees)
+
+            def act(self, world, me):
+                me.move()
+                me.reward += world.value(me.cell)
+                world.clear(me.cell, layer="apples")
+    """
 
     Settings: ClassVar[type[GridSettings]] = GridSettings
+    """The game's settings: a subclass of `GridSettings`, with a pydantic Field for each."""
     players: Mapping[str, Any] = {}
     """Scripted players for this game: name to a subclass of `Player`."""
     training: Mapping[str, Any] = {}
@@ -156,9 +221,10 @@ class GridGame:
     counts: tuple[str, ...] = ()
     """The game's own metrics: columns of `me` that are 0 at the start of each turn."""
     scored: bool = False
-    """Whether `me.score` is reported instead of `me.reward`."""
+    """Whether `me.score` is reported instead of `me.reward`, which agents learn from."""
 
     settings: GridSettings
+    """The settings of this game, as `self.settings.NAME`."""
     map: str = ""
     """The world at the start, drawn with the kinds' chars; 'P' is a start spot."""
 
@@ -177,7 +243,13 @@ class GridGame:
         )
 
     def roster(self) -> Sequence[Body]:
-        """Return one body per agent; by default the only one declared, for all agents."""
+        """Return one body per agent; by default the only one declared, for all agents.
+
+        Override it if agents differ:
+
+            def roster(self):
+                return [self.hunter] + [self.prey] * (self.settings.agents - 1)
+        """
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
         if len(bodies) != 1:
             raise ConfigError(
@@ -199,7 +271,16 @@ class GridGame:
         """Apply what depends on all actions of the turn; called after the last agent."""
 
     def legal(self, world: World, me: Me) -> Array | None:
-        """Return the action mask, (worlds, actions) bool, or None if all are legal."""
+        """Return the action mask, (worlds, actions) bool, or None if all are legal.
+
+        Called for every agent before it acts. A game that overrides it gives a mask to
+        every agent:
+
+            def legal(self, world, me):
+                mask = np.ones((world.worlds, len(me.body.actions)), bool)
+                mask[:, me.body.actions.index("zap")] = me.charge > 0
+                return mask
+        """
         return None
 
     def begin_round(self, number: int) -> None:

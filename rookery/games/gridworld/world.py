@@ -26,10 +26,12 @@ class World(StateView):
 
     layout: Layout
     worlds: int
+    """The number of worlds."""
     columns: StateArrays
     per_agent: list[str]
     per_world: list[str]
     agents: tuple[Me, ...]
+    """All agents, in the order of their numbers."""
     random: WorldRandom
     turn: Array
     """Turns played in the current episode, including this one."""

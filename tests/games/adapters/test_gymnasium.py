@@ -273,7 +273,7 @@ class TestPaths:
                 "'CartPole-v7' is not a Gymnasium game: did you mean 'CartPole",
             ),
             ("CartPole", "did you mean 'CartPole-v1'?"),
-            ("nowhere/Some-v0", "There is no module 'nowhere': pip install nowhere"),
+            ("nowhere/Some-v0", "There is no module 'nowhere': check its name, or"),
             ("lbforaging/Foraging-8x8-v3", "did you mean 'Foraging-"),
             (f"{GYM}:Rely", "is not a Gymnasium game"),
             ("./nowhere.py:Some", "There is no file 'nowhere.py'"),
