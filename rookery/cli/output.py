@@ -39,7 +39,12 @@ STATE_COLOURS = {
     "ended": "dim",
 }
 
-MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+MARKS = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "yellow"),
+    "note": ("!", "cyan"),
+}
 
 
 def say_cut(match: Match, config: Config) -> None:

@@ -19,8 +19,11 @@ import rookery.games.builtin
 from rookery.config.base import Settings
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
+from rookery.games.declarations import check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
-from rookery.games.guard import GuardedGame, locate, player_errors
+from rookery.games.guard import GuardedGame
+from rookery.games.locate import explain, is_users_class, located, sentence
+from rookery.games.player_guard import player_errors
 from rookery.games.players import Player, RandomPlayer
 from rookery.plugins import foreign_name, load_object
 from rookery.rng import Purpose, Stream
@@ -80,8 +83,9 @@ class Entry:
         for i, (spec, player) in enumerate(zip(game.agents, players, strict=True)):
             if player is not None:
                 make, stream = self.find_player(player), Stream(seed, Purpose.PLAYER, i)
-                with player_errors(spec.id, "__init__"):
+                with player_errors(spec, "__init__"):
                     seated[i] = make(spec, game.settings, game.worlds, stream)
+                check_player(seated[i], spec.id)
         return seated
 
 
@@ -131,6 +135,8 @@ def _make_entry(name: str, rules: Any) -> Entry:
         raise ConfigError(
             f"'{name}' is {text:.60}, not a game: name a subclass of GridGame or Game."
         )
+    if is_users_class(rules):
+        check_class(rules)
     summary = (inspect.getdoc(rules) or "").split("\n")[0]
     players = {"random": RandomPlayer, **rules.players}
     build = _make_builder(name, rules)
@@ -143,12 +149,14 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
             if issubclass(rules, Game):
                 return rules(settings, worlds, seed, first_world)
             return GridEngine(rules(settings), worlds, seed, first_world)
-        except (RookeryError, *LEAVING):
+        except LEAVING:
             raise
+        except RookeryError as error:
+            raise located(error) from error
         except BaseException as error:
+            text = explain(error, rules.__name__, "game")
             raise GameError(
-                f"game '{name}' raised while it was being built: {locate(error)}: the "
-                "mistake is in the game."
+                f"game '{name}' could not be built: it {sentence(text)}"
             ) from error
 
     return build

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rookery.games.gridworld.layout import NOWHERE
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.names import AGENTS
 from rookery.games.gridworld.tiles import AGENT_COLOURS, FLOOR_SHADES, Colour, tile
 from rookery.games.gridworld.world import World
 

@@ -21,21 +21,13 @@ from pydantic import Field
 
 from rookery.config.base import Settings
 from rookery.errors import ConfigError
+from rookery.games.gridworld import declared
+from rookery.games.locate import caller_place
 from rookery.specs import Array
 
 if TYPE_CHECKING:
     from rookery.games.gridworld.agent import Me
     from rookery.games.gridworld.world import World
-
-MOVES = ("up", "right", "down", "left")
-"""Moves on the map; the agent then faces the direction of its move."""
-STEPS = ("forward", "step_right", "backward", "step_left")
-"""Moves relative to the agent's facing, which does not change."""
-TURNS = ("turn_right", "turn_left")
-"""Quarter turns."""
-
-AGENTS = "agents"
-"""The layer that agents are on."""
 
 
 class GridSettings(Settings):
@@ -79,6 +71,12 @@ class Kind:
     """The colour of its tile, if the tile takes one; by default the tile's own."""
     name: str = ""
     id: int = 0
+    place: str = field(default="", repr=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        declared.check_kind(self)
+        self.place = self.place or caller_place()
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,9 @@ class Window:
     sides: int = 0
     rotated: bool = False
 
+    def __post_init__(self) -> None:
+        declared.check_window(self)
+
     @property
     def reach(self) -> tuple[int, int, int]:
         """Cells ahead, behind and to each side."""
@@ -110,6 +111,7 @@ class Vector:
     columns: tuple[str, ...]
 
     def __init__(self, *columns: str) -> None:
+        declared.check_vector(columns)
         object.__setattr__(self, "columns", columns)
 
 
@@ -122,6 +124,13 @@ class Body:
     tile: str = "bird"
     name: str = ""
     kind: Kind = field(default_factory=Kind)
+    place: str = field(default="", repr=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        self.actions = declared.checked_actions(self.actions)
+        declared.check_sees(self.sees, (Window, Vector))
+        self.place = self.place or caller_place()
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,12 @@ class StateColumn:
     dtype: Any = np.float32
     shape: tuple[int, ...] = ()
     default: float = 0
+    place: str = field(default="", repr=False, compare=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        declared.check_column(self)
+        object.__setattr__(self, "place", caller_place())
 
 
 class PerCell(StateColumn):
@@ -179,6 +194,11 @@ class GridGame:
     def roster(self) -> Sequence[Body]:
         """Return one body per agent; by default the only one declared, for all agents."""
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
+        if not bodies:
+            raise ConfigError(
+                f"{type(self).__name__} declares no Body, expected one: assign it to self "
+                "in declare, such as self.picker = grid.Body(…)."
+            )
         if len(bodies) != 1:
             raise ConfigError(
                 f"{type(self).__name__} declares {len(bodies)} bodies, expected one: "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.errors import nearest
 from rookery.specs import Array
 
 
@@ -71,10 +72,11 @@ class StateView:
         raise self._undeclared(name)
 
     def _undeclared(self, name: str) -> AttributeError:
-        return AttributeError(
-            f"{self._owners} have no column '{name}': declare it with PerAgent, PerWorld "
-            "or PerCell."
-        )
+        known = [*self.__dict__, *dir(type(self))]
+        advice = nearest(name, [word for word in known if not word.startswith("_")])
+        if not advice.startswith("did you mean"):
+            advice = "declare it with PerAgent, PerWorld or PerCell."
+        return AttributeError(f"{self._owners} have no column '{name}': {advice}")
 
     def bind(self, **attributes: Any) -> None:
         """Set attributes permanently: columns, and other parts of the object."""
