@@ -45,6 +45,11 @@ def _class_problems(rules: type) -> Iterator[str]:
         )
 
 
+def training_label(rules: type) -> str:
+    """Return the name and place of a game's `training`, for messages."""
+    return f"{Sources(rules).prefix('training')}{rules.__name__}.training"
+
+
 def vars_of(kind: type, name: str) -> Any:
     """Return a class attribute; None if there is none."""
     return getattr(kind, name, None)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rookery.errors import GameError, RookeryError
 from rookery.games.base import Game, GameWrapper, Observations, Outcome, Phases, are_finite
-from rookery.games.locate import explain, located, method_place, sentence
+from rookery.games.locate import explain, located, method_place
 from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
@@ -36,7 +36,7 @@ class GuardedGame(GameWrapper):
         super().__init__(game)
         self.name = name
         self._called = "__init__"
-        self._turn = -1
+        self._turn = 0
         for fault, remedy in spec_faults(self.agents):
             raise self._error(fault, remedy)
         self._all = list(range(len(self.agents)))
@@ -48,7 +48,7 @@ class GuardedGame(GameWrapper):
 
     def _error(self, fault: str, remedy: str) -> GameError:
         where = self._place()
-        return GameError(f"game '{self.name}' {fault}{where}: {sentence(remedy)}")
+        return GameError(f"game '{self.name}' {fault}{where}: {remedy}.")
 
     def _place(self) -> str:
         """Return the place of the user's method that was called last; '' if unknown."""
@@ -67,14 +67,13 @@ class GuardedGame(GameWrapper):
         except RookeryError as error:
             raise located(error) from error
         except BaseException as error:
-            text = explain(error, method.__name__, "game")
-            raise GameError(f"game '{self.name}' {sentence(text)}") from error
+            subject = f"game '{self.name}'"
+            raise GameError(explain(error, subject, method.__name__, "game")) from error
 
     # One turn.
 
     def begin_turn(self) -> Phases:
         """Begin a turn; every agent must be in exactly one phase."""
-        self._turn += 1
         phases = super().begin_turn()
         if self.game.agents is not self.agents and self.game.agents != self.agents:
             ids = [spec.id for spec in self.game.agents]
@@ -211,6 +210,7 @@ class GuardedGame(GameWrapper):
         self._check_outcome("truncated", outcome.truncated, "b", "bool")
         self._check_unpaid(outcome.rewards)
         self._check_ends(outcome.terminated | outcome.truncated)
+        self._turn += 1
         return outcome
 
     def _check_floats(self, label: str, entry: str, array: Any) -> None:

@@ -7,12 +7,19 @@ is an array with one entry per world, so the cure is often a different one.
 from __future__ import annotations
 
 import builtins
+import inspect
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from rookery.errors import nearest
 from rookery.plugins import describe_error
+
+
+class Advice(AttributeError):
+    """An error of Rookery's own in users' code, whose message says what to do."""
+
 
 TRUTH = "truth value of an array"
 PER_WORLD = "every array has one entry per world, so use numpy functions and masks"
@@ -48,6 +55,11 @@ ADVICE = (
         r"arrays used as indices must be of integer|only integers, slices",
         "cells, agents and actions are whole numbers: check the index on this line",
     ),
+    (
+        r"index out of range|is out of bounds",
+        "check the index on this line: agents, actions, cells and worlds count from 0",
+    ),
+    (r"missing \d+ required", "pass what is missing"),
     (r"maximum recursion depth", "a method calls itself without end"),
 )
 """Patterns of messages, each with a remedy."""
@@ -68,7 +80,7 @@ def remedy(error: BaseException, line: str, known: Iterable[str] = ()) -> str:
         line: the user's line that it came from.
         known: names that the line could have meant, such as labels and actions.
     """
-    similar = _similar(error, line, list(known))
+    similar = _similar(error, line, list(known)) or _keyword(error)
     if similar:
         return similar.rstrip(".")
     text = str(error)
@@ -90,6 +102,21 @@ def _similar(error: BaseException, line: str, known: list[str]) -> str:
             if known and unknown:
                 return f"'{unknown[0]}' is not there: {nearest(unknown[0], known)}"
     return ""
+
+
+def _keyword(error: BaseException) -> str:
+    """Return advice about a misspelt argument of one of Rookery's own functions."""
+    pattern = r"(\w+)\.(\w+)\(\) got an unexpected keyword argument '(\w+)'"
+    match = re.search(pattern, str(error))
+    if not isinstance(error, TypeError) or match is None:
+        return ""
+    owner, method, name = match.groups()
+    kind = getattr(sys.modules.get("rookery.games.gridworld"), owner, None)
+    function = getattr(kind, method, None)
+    if function is None:
+        return ""
+    internal = {"self", "id", "place", "name", "kind"}
+    return nearest(name, set(inspect.signature(function).parameters) - internal)
 
 
 def _mean(name: str, names: list[str]) -> str:

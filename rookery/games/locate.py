@@ -10,12 +10,13 @@ import linecache
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rookery.errors import RookeryError
-from rookery.games.hints import describe, remedy
+from rookery.games.hints import Advice, describe, remedy
 
 ROOKERY = f"{Path(__file__).parents[1]}/"
 INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib"))
@@ -65,21 +66,26 @@ def locate(error: BaseException) -> str:
     return f"{describe(error).rstrip('.')} ({place(last.filename, last.lineno)})"
 
 
-def explain(error: BaseException, method: str, owner: str, known: Any = ()) -> str:
-    """Return what user code raised, where, and what to do: 'raised in act(): …'.
+def explain(
+    error: BaseException, subject: str, method: str, owner: str, known: Iterable[str] = ()
+) -> str:
+    """Return what user code raised, where, and what to do, in one line.
 
     Args:
         error: what was raised.
+        subject: the beginning of the line: "game 'coins'".
         method: that was called; the user's own method replaces it if it is known.
         owner: 'game' or 'player', for errors without a known remedy.
         known: names that the code could have meant.
     """
     frames = users_frames(error)
+    if frames and isinstance(error, Advice):
+        return f"{place(frames[-1].filename, frames[-1].lineno)}: {error}"
     name = frames[0].name if frames else method
     cure = remedy(error, (frames[-1].line or "") if frames else "", known)
-    return (
-        f"raised in {name}(): {locate(error)}: {cure or f'the mistake is in the {owner}'}"
-    )
+    cure = cure or f"the mistake is in the {owner}"
+    end = "" if cure.endswith("?") else "."
+    return f"{subject} raised in {name}(): {locate(error)}: {cure}{end}"
 
 
 def located(error: RookeryError) -> RookeryError:
@@ -98,13 +104,11 @@ def located(error: RookeryError) -> RookeryError:
 
 def caller_place() -> str:
     """Return the place in the user's code that is being executed; '' if there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not filename.startswith(LIBRARIES):
+        if is_users(filename):
             return place(filename, frame.f_lineno)
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return ""
 
@@ -122,8 +126,3 @@ def method_prefix(owner: type, method: str) -> str:
     """Return 'coins.py, line 12: ' for a method of a user's class; '' for any other."""
     where = method_place(owner, method)
     return f"{where[2:-1]}: " if where else ""
-
-
-def sentence(text: str) -> str:
-    """Return text that ends like a sentence."""
-    return text if text.endswith(("?", ".")) else f"{text}."

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import PlayerError, RookeryError
-from rookery.games.locate import explain, method_place, sentence, users_frames
+from rookery.games.locate import explain, method_place, users_frames
 from rookery.games.players import Observation, Player
 from rookery.specs import AgentSpec, Array
 
@@ -30,8 +30,8 @@ def player_errors(spec: AgentSpec, method: str) -> Iterator[None]:
             raise  # a mistake of ours, which needs its traceback
         known = [*spec.parts, *spec.action_names]
         known += [label for part in spec.parts.values() for label in part.labels]
-        text = explain(error, method, "player", known)
-        raise PlayerError(f"the player of agent '{spec.id}' {sentence(text)}") from error
+        subject = f"the player of agent '{spec.id}'"
+        raise PlayerError(explain(error, subject, method, "player", known)) from error
 
 
 def actions_of(player: Player, observation: Observation, turn: int) -> Array:

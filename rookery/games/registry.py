@@ -22,7 +22,7 @@ from rookery.games.base import Game
 from rookery.games.declarations import check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame
-from rookery.games.locate import explain, is_users_class, located, sentence
+from rookery.games.locate import explain, is_users_class, located
 from rookery.games.player_guard import player_errors
 from rookery.games.players import Player, RandomPlayer
 from rookery.plugins import foreign_name, load_object
@@ -46,6 +46,8 @@ class Entry:
     """Called with (settings, worlds, seed, first_world)."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit the game, by dotted key."""
+    rules: type | None = None
+    """The class of the game."""
 
     def build_guarded(
         self, settings: Settings, worlds: int, seed: int, first_world: int = 0
@@ -140,7 +142,7 @@ def _make_entry(name: str, rules: Any) -> Entry:
     summary = (inspect.getdoc(rules) or "").split("\n")[0]
     players = {"random": RandomPlayer, **rules.players}
     build = _make_builder(name, rules)
-    return Entry(name, summary, rules.Settings, players, build, rules.training)
+    return Entry(name, summary, rules.Settings, players, build, rules.training, rules)
 
 
 def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[..., Game]:
@@ -154,9 +156,7 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
         except RookeryError as error:
             raise located(error) from error
         except BaseException as error:
-            text = explain(error, rules.__name__, "game")
-            raise GameError(
-                f"game '{name}' could not be built: it {sentence(text)}"
-            ) from error
+            subject = f"game '{name}' could not be built: it"
+            raise GameError(explain(error, subject, rules.__name__, "game")) from error
 
     return build

@@ -131,6 +131,7 @@ def _word(node: ast.AST) -> str | None:
 
 def _read(kind: type) -> ClassSource | None:
     filename = _filename(kind)
+    linecache.checkcache(filename)  # a file may have been edited since it was read
     lines = linecache.getlines(filename) if filename else []
     try:
         module = ast.parse("".join(lines))

@@ -13,6 +13,7 @@ from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of, assign_seats
+from rookery.games.declarations import training_label
 from rookery.games.registry import Entry, entries_by_name, find
 
 
@@ -41,8 +42,14 @@ def configure(
     tree = merge(tree, _tree(settings or {}))
     name = _game_name(game, tree, config_file)
     entry = find(name)
-    tree = merge(_tree(entry.training), tree)
-    return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
+    named = {"game": {"name": name}}
+    full = merge(merge(_tree(entry.training), tree), named)
+    try:
+        return entry, resolve(full, entry.settings)
+    except ConfigError as error:
+        resolve(merge(tree, named), entry.settings)  # raises if the user's own are wrong
+        label = training_label(entry.rules) if entry.rules else f"training of {name}"
+        raise ConfigError(*(f"{label}: {text}" for text in error.problems)) from None
 
 
 def _tree(settings: Mapping[str, Any]) -> dict[str, Any]:

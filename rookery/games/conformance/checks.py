@@ -44,6 +44,15 @@ ALMOST_ONE = 1 - 2.0**-32
 ESSENTIAL = ("can_be_built", "keeps_its_contract")
 """Checks without which all others would fail for the same reason."""
 
+REPEATING = (
+    "repeats_itself",
+    "keeps_worlds_apart",
+    "restores_exactly",
+    "resets_completely",
+)
+"""Checks that random numbers from elsewhere make fail."""
+RANDOM = "the random numbers above"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -62,34 +71,42 @@ class Skipped(Exception):
 def check_game(entry: Entry, settings: Any, seed: int = 0) -> Iterator[Finding]:
     """Run all checks of a game, and yield their results one by one."""
     conformance = Conformance(entry, settings, seed)
-    said: set[str] = set()
+    reasons: list[str] = []
     for name, method in vars(Conformance).items():
         if name.startswith("_"):
             continue
         sentence = (inspect.getdoc(method) or "").split("\n")[0]
-        finding = _run(conformance, name, sentence)
-        if finding.result == "failed" and finding.detail in said:
-            finding = Finding(sentence, "skipped", "fails for the same reason as above")
-        said.add(finding.detail)
+        if name in REPEATING and RANDOM in reasons:
+            yield Finding(sentence, "skipped", f"it fails because of {RANDOM}")
+            continue
+        finding = _run(conformance, name, sentence, reasons)
         yield finding
+        if finding.result == "failed" and name == "draws_from_its_worlds":
+            reasons.append(RANDOM)
         if finding.result == "failed" and name in ESSENTIAL:
             yield Finding("All other checks.", "skipped", "they need a game that plays")
             return
     for text in conformance._notes():
-        yield Finding("Legal, but odd:", "note", text)
+        if not any(text.split(" changes ")[0] in reason for reason in reasons):
+            yield Finding("Legal, but odd:", "note", text)
 
 
-def _run(conformance: Conformance, name: str, sentence: str) -> Finding:
+def _run(conformance: Conformance, name: str, sentence: str, reasons: list[str]) -> Finding:
+    """Run one check; a reason that was given before is not repeated."""
     try:
         return Finding(sentence, "passed", getattr(conformance, name)())
     except Skipped as reason:
         return Finding(sentence, "skipped", str(reason))
     except Broken as failure:
-        return Finding(
-            sentence, "failed", conformance._diagnosis.explain(name, str(failure))
-        )
+        reason = conformance._diagnosis.advice(name)
+        detail = f"{failure}: {reason}" if reason else str(failure)
     except RookeryError as failure:
-        return Finding(sentence, "failed", str(failure))
+        detail = reason = str(failure)
+    if reason in reasons:
+        return Finding(sentence, "skipped", "it fails for the same reason as above")
+    if reason:
+        reasons.append(reason)
+    return Finding(sentence, "failed", detail)
 
 
 class Conformance:

@@ -27,11 +27,11 @@ class Diagnosis:
         self._game, self._seed, self._rehearsal = game, seed, rehearsal
         self._sources = rehearsal.sources
 
-    def explain(self, check: str, failure: str) -> str:
-        """Return what failed, with its likely cause and a remedy if there is one."""
+    def advice(self, check: str) -> str:
+        """Return the likely cause of a failed check and a remedy; '' if unknown."""
         if not self._rehearsal.is_users:
-            return failure
-        advice = {
+            return ""
+        return {
             "repeats_itself": self._not_repeated,
             "keeps_worlds_apart": self._one_value_for_all,
             "restores_exactly": self._not_restored,
@@ -40,7 +40,6 @@ class Diagnosis:
             "treats_seats_equally": self._seats_differ,
             "gives_each_thing_once": lambda: ONCE,
         }.get(check, str)()
-        return f"{failure}: {advice}" if advice else failure
 
     def _not_repeated(self) -> str:
         uses = random_uses(self._sources)

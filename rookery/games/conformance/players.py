@@ -14,6 +14,7 @@ import numpy as np
 from rookery.games.base import Observations
 from rookery.games.conformance.causes import (
     Watch,
+    random_state,
     random_uses,
     reductions,
     some,
@@ -40,6 +41,8 @@ class Scene:
     actions: Array
     memory: dict[str, Array]
     """Before the player acted."""
+    drew: list[str]
+    """The global random generators that it used."""
     closing: Array
 
 
@@ -59,10 +62,11 @@ class PlayerCheck:
         sources = Sources(type(players[0]))
         watch = Watch(players[0], sources)
         scenes = _play(game, players, turns)
-        drew, changed = watch.drew(), watch.changed()
+        drew = [name for scene in scenes for name in scene.drew]
         if drew and sources.classes:
             raise Broken(f"{some(random_uses(sources)) or drew[0]}: {DRAW}")
-        changed = [n for n in changed if n not in ("self.memory", "self._stream")]
+        inside = ("self.memory", "self._stream")
+        changed = [name for name in watch.changed() if name not in inside]
         self._compare(scenes, worlds, sources, changed)
 
     def _compare(
@@ -109,11 +113,16 @@ def _play(game: GuardedGame, players: list[Player], turns: int) -> list[Scene]:
         def choose(phase: tuple[int, ...], observations: Observations) -> Array:
             columns = []
             for i, observation in zip(phase, split(observations), strict=True):
-                kept, memory = _copy(observation), _memory(players[i])
+                kept, memory, state = (
+                    _copy(observation),
+                    _memory(players[i]),
+                    random_state(),
+                )
                 actions = actions_of(players[i], observation, turn)  # noqa: B023
                 _check_unchanged(players[i], kept, observation)
                 if i == 0:
-                    scenes.append(Scene(kept, actions, memory, np.zeros(0, bool)))
+                    drew = [k for k, v in random_state().items() if v != state[k]]
+                    scenes.append(Scene(kept, actions, memory, drew, np.zeros(0, bool)))
                 columns.append(actions)
             return np.stack(columns, axis=1)
 

@@ -23,6 +23,7 @@ from rookery.config.base import Settings
 from rookery.errors import ConfigError
 from rookery.games.gridworld import declared
 from rookery.games.locate import caller_place
+from rookery.games.sources import Sources
 from rookery.specs import Array
 
 if TYPE_CHECKING:
@@ -187,22 +188,22 @@ class GridGame:
         Must be overridden; called once, when the game is built.
         """
         raise ConfigError(
-            f"{type(self).__name__} has no declare method: write one that assigns kinds, "
-            "bodies and columns to self."
+            f"{Sources(type(self)).prefix()}{type(self).__name__} has no declare method: "
+            "write one that assigns kinds, bodies and columns to self."
         )
 
     def roster(self) -> Sequence[Body]:
         """Return one body per agent; by default the only one declared, for all agents."""
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
-        if not bodies:
-            raise ConfigError(
-                f"{type(self).__name__} declares no Body, expected one: assign it to self "
-                "in declare, such as self.picker = grid.Body(…)."
-            )
         if len(bodies) != 1:
+            advice = (
+                "write a roster method that returns one per agent"
+                if bodies
+                else "assign one to self in declare, such as self.picker = grid.Body(…)"
+            )
             raise ConfigError(
-                f"{type(self).__name__} declares {len(bodies)} bodies, expected one: "
-                "declare one Body, or write a roster method that returns one per agent."
+                f"{Sources(type(self)).prefix('declare')}{type(self).__name__} declares "
+                f"{len(bodies)} bodies, expected one: {advice}."
             )
         return bodies * self.settings.agents
 
