@@ -35,6 +35,12 @@ def _class_problems(rules: type) -> Iterator[str]:
     sources = Sources(rules)
     yield from _settings_problems(rules, sources, grid=base is GridGame)
     yield from _count_problems(rules, sources)
+    if inspect.isabstract(rules):
+        missing = sorted(vars_of(rules, "__abstractmethods__"))
+        yield (
+            f"{sources.prefix()}{rules.__name__} has no {' and no '.join(missing)} method: "
+            f"write {' and '.join(f'{name}{_parameters(vars(base)[name])}' for name in missing)}."
+        )
     yield from _signature_problems(rules, base, sources)
     yield from _player_problems(rules, sources)
     training: Any = vars_of(rules, "training")
@@ -137,6 +143,18 @@ def _player_class_problems(player: type[Player]) -> Iterator[str]:
             "act(self, observation, turn), which returns one action per world."
         )
     yield from _signature_problems(player, Player, sources)
+
+
+def check_built(game: Any) -> None:
+    """Raise a `ConfigError` if a game's constructor has left out something."""
+    kind = type(game)
+    lacks = [name for name in ("settings", "worlds", "agents") if not hasattr(game, name)]
+    if lacks:
+        raise ConfigError(
+            f"{Sources(kind).prefix('__init__')}{kind.__name__}.__init__ does not set "
+            f"{' or '.join(f'self.{name}' for name in lacks)}: call super().__init__("
+            "settings, worlds, seed, first_world), and assign self.agents."
+        )
 
 
 def check_player(player: Any, agent: str) -> None:

@@ -19,7 +19,7 @@ import rookery.games.builtin
 from rookery.config.base import Settings
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games.base import Game
-from rookery.games.declarations import check_class, check_player
+from rookery.games.declarations import check_built, check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame
 from rookery.games.locate import explain, is_users_class, located
@@ -149,7 +149,9 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
     def build(settings: Any, worlds: int, seed: int, first_world: int = 0) -> Game:
         try:
             if issubclass(rules, Game):
-                return rules(settings, worlds, seed, first_world)
+                game = rules(settings, worlds, seed, first_world)
+                check_built(game)
+                return game
             return GridEngine(rules(settings), worlds, seed, first_world)
         except LEAVING:
             raise

@@ -624,8 +624,8 @@ def test_count_that_is_not_finite_is_named(puppet):
         GuardedGame(puppet, "puppets").end_turn()
 
     assert message(raised) == (
-        "game 'puppets' gave agent 'anna' in world 0 a count 'zaps' of nan in turn 0: all numbers "
-        "must be finite as float32 (below 3.4e38)."
+        "game 'puppets' gave agent 'anna' in world 0 a count 'zaps' of nan in turn 0: "
+        "all numbers must be finite as float32 (below 3.4e38)."
     )
 
 

@@ -95,15 +95,15 @@ def _run(conformance: Conformance, name: str, sentence: str, reasons: list[str])
     """Run one check; a reason that was given before is not repeated."""
     try:
         return Finding(sentence, "passed", getattr(conformance, name)())
-    except Skipped as reason:
-        return Finding(sentence, "skipped", str(reason))
+    except Skipped as skipped:
+        return Finding(sentence, "skipped", str(skipped))
     except Broken as failure:
         reason = conformance._diagnosis.advice(name)
         detail = f"{failure}: {reason}" if reason else str(failure)
     except RookeryError as failure:
         detail = reason = str(failure)
     if reason in reasons:
-        return Finding(sentence, "skipped", "it fails for the same reason as above")
+        return Finding(sentence, "failed", "for the same reason as above")
     if reason:
         reasons.append(reason)
     return Finding(sentence, "failed", detail)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rookery.games.conformance.causes import (
     fingerprints,
     random_uses,
@@ -31,7 +33,7 @@ class Diagnosis:
         """Return the likely cause of a failed check and a remedy; '' if unknown."""
         if not self._rehearsal.is_users:
             return ""
-        return {
+        advisers: dict[str, Callable[[], str]] = {
             "repeats_itself": self._not_repeated,
             "keeps_worlds_apart": self._one_value_for_all,
             "restores_exactly": self._not_restored,
@@ -39,7 +41,8 @@ class Diagnosis:
             "leaves_observations_unchanged": lambda: OBSERVATIONS,
             "treats_seats_equally": self._seats_differ,
             "gives_each_thing_once": lambda: ONCE,
-        }.get(check, str)()
+        }
+        return advisers[check]() if check in advisers else ""
 
     def _not_repeated(self) -> str:
         uses = random_uses(self._sources)

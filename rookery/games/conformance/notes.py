@@ -27,6 +27,19 @@ from rookery.games.sources import Sources
 
 PASSES = frozenset({"stay", "noop", "no_op", "wait", "nothing", "none", "pass", "rest"})
 """Names of actions that are meant to do nothing."""
+SILENT = ("start", "before", "act", "after")
+"""Methods of a grid game whose return value is ignored."""
+INSTEAD = {
+    "cell": "me.place(cells)",
+    "turn": "a column of your own",
+    "episode": "a column of your own",
+    "ended": "me.end(where)",
+    "done": "me.end(where)",
+    "over": "world.end(where)",
+    "closing": "world.end(where)",
+    "back": "me.leave(turns, where)",
+}
+"""Columns that are the engine's, with what changes them properly."""
 OFTEN = 5
 """How often something must have happened before a note is made of it."""
 
@@ -126,18 +139,57 @@ def _factors(actions: Any) -> list[Any]:
 
 
 def _source_notes(sources: Sources) -> Iterator[str]:
-    """Yield lines that replace a reward instead of adding to it."""
+    """Yield lines of a grid game that do not do what they seem to."""
     for source in sources.classes:
-        for node in ast.walk(source.node):
-            if not isinstance(node, ast.Assign):
-                continue
-            for target in node.targets:
-                if isinstance(target, ast.Attribute) and target.attr == "reward":
-                    text = ast.unparse(target)
-                    yield (
-                        f"{source.place(node)}: `{text} = …` erases what other agents and "
-                        f"rules gave it in this turn: write {text} += … to add to it."
-                    )
+        for method in source.methods():
+            for node in ast.walk(method):
+                advice = _odd(node, method.name)
+                if advice:
+                    yield f"{source.place(node)}: {advice}"
+
+
+def _odd(node: ast.AST, method: str) -> str:
+    """Return what is odd about a statement; '' if nothing is."""
+    if isinstance(node, ast.Assign):
+        return next(filter(None, map(_odd_target, node.targets)), "")
+    is_reward = isinstance(node, ast.AugAssign) and _attribute(node.target) == "reward"
+    if is_reward and method in ("start", "declare"):
+        return (
+            f"a reward in {method}() is lost, since rewards are 0 when a turn begins: give "
+            "it in before(), act() or after()."
+        )
+    if isinstance(node, ast.Return) and method in SILENT and _has_value(node):
+        return (
+            f"{method}() returns `{ast.unparse(node)[7:]}`, which nothing uses: add a "
+            "reward to me.reward, and keep other values in columns."
+        )
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Compare | ast.BinOp):
+        return f"`{ast.unparse(node)}` has no effect: write =, += or another assignment."
+    return ""
+
+
+def _has_value(node: ast.Return) -> bool:
+    is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+    return node.value is not None and not is_none
+
+
+def _odd_target(target: ast.expr) -> str:
+    text, name = ast.unparse(target), _attribute(target)
+    if name == "reward":
+        return (
+            f"`{text} = …` erases what other agents and rules gave it in this turn: write "
+            f"{text} += … to add to it."
+        )
+    if name in INSTEAD:
+        return f"`{text} = …` changes what the engine keeps: use {INSTEAD[name]} instead."
+    return ""
+
+
+def _attribute(target: ast.expr) -> str:
+    """Return the attribute of an agent or a world that is assigned; '' for others."""
+    if not isinstance(target, ast.Attribute) or ast.unparse(target.value) == "self":
+        return ""
+    return target.attr
 
 
 def _play_notes(engine: GridEngine, rehearsal: Rehearsal) -> Iterator[str]:

@@ -198,7 +198,10 @@ class Layout:
 
     def parts(self, body: Body) -> dict[str, Part]:
         """Return the parts of a body's observation, by name."""
-        return {name: self._part(look) for name, look in body.sees.items()}
+        try:
+            return {name: self._part(look) for name, look in body.sees.items()}
+        except ConfigError as error:
+            raise ConfigError(f"{body.place}: {error}") from error
 
     def _part(self, look: Window | Vector) -> Part:
         if isinstance(look, Vector):

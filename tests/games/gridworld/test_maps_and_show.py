@@ -132,7 +132,7 @@ def test_unknown_char_is_an_error_that_lists_the_known_ones(board, char):
 
 
 def test_map_cannot_draw_an_agents_body(board):
-    with pytest.raises(ConfigError, match="uses '@' in row 1, .*no Kind has that char"):
+    with pytest.raises(ConfigError, match=r"uses '@' in row 1, .*no Kind has that char"):
         board(village("P.@"), agents=1)
 
 
