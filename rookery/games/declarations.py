@@ -37,9 +37,10 @@ def _class_problems(rules: type) -> Iterator[str]:
     yield from _count_problems(rules, sources)
     if inspect.isabstract(rules):
         missing = sorted(vars_of(rules, "__abstractmethods__"))
+        heads = [f"{name}{_parameters(getattr(base, name))}" for name in missing]
         yield (
-            f"{sources.prefix()}{rules.__name__} has no {' and no '.join(missing)} method: "
-            f"write {' and '.join(f'{name}{_parameters(vars(base)[name])}' for name in missing)}."
+            f"{sources.prefix()}{rules.__name__} lacks {' and '.join(missing)}: write the "
+            f"methods {' and '.join(heads)}."
         )
     yield from _signature_problems(rules, base, sources)
     yield from _player_problems(rules, sources)

@@ -93,7 +93,8 @@ def _similar(error: BaseException, line: str, known: list[str]) -> str:
         case AttributeError(name=str(name), obj=obj) if obj is not None:
             return _mean(name, [n for n in dir(obj) if not n.startswith("_")])
         case NameError(name=str(name)):
-            return _mean(name, _visible(error))
+            scopes = (_mean(name, names) for names in _visible(error))
+            return next(filter(None, scopes), "")
         case KeyError(args=(str(key),)) if known:
             return nearest(key, known)
         case ValueError() if "not in tuple" in str(error) or "not in list" in str(error):
@@ -125,12 +126,12 @@ def _mean(name: str, names: list[str]) -> str:
     return advice if advice.startswith("did you mean") else ""
 
 
-def _visible(error: BaseException) -> list[str]:
-    """Return the names that the line which raised could have used."""
+def _visible(error: BaseException) -> list[list[str]]:
+    """Return the names that the line which raised could have used, by scope."""
     trace: Any = error.__traceback__
     if trace is None:
         return []
     while trace.tb_next is not None:
         trace = trace.tb_next
     frame = trace.tb_frame
-    return [*frame.f_locals, *frame.f_globals, *dir(builtins)]
+    return [list(frame.f_locals), list(frame.f_globals), dir(builtins)]

@@ -35,15 +35,15 @@ class ClassSource:
             if isinstance(statement, ast.FunctionDef):
                 yield statement
 
-    def find(self, method: str) -> ast.FunctionDef | None:
-        """Return one method, if the class defines it."""
-        return next((m for m in self.methods() if m.name == method), None)
-
-    def assignment(self, name: str) -> ast.AST | None:
-        """Return the class's statement that assigns a name, such as `map = …`."""
+    def definition(self, name: str) -> ast.AST | None:
+        """Return the statement that defines an attribute, such as `self.coin = …`."""
         for statement in self.node.body:
-            if name in (target for target, _ in assigned(statement)):
+            is_named = getattr(statement, "name", "") == name  # a method or a class
+            if is_named or name in (target for target, _ in assigned(statement)):
                 return statement
+        for node in ast.walk(self.node):
+            if name in (target for target, _ in assigned(node)):
+                return node
         return None
 
     @property
@@ -76,7 +76,7 @@ class Sources:
     def place(self, name: str = "") -> str:
         """Return where the class, a method or an attribute of it is; '' if unknown."""
         for source in self.classes:
-            node = source.find(name) or source.assignment(name)
+            node = source.definition(name)
             if node is not None:
                 return source.place(node)
         return self.classes[0].place(self.classes[0].node) if self.classes else ""

@@ -60,7 +60,7 @@ def notes(game: GuardedGame, entry: Entry, rehearsal: Rehearsal) -> Iterator[str
     else:
         base, rules = Game, type(engine)
     yield from _name_notes(rules, base)
-    yield from _unused_notes(game, rules, rehearsal.sources)
+    yield from _unused_notes(game, rules, rehearsal)
     for player in entry.players.values():
         if inspect.isclass(player) and is_users_class(player):
             yield from _name_notes(player, Player)
@@ -215,9 +215,10 @@ def _name_notes(kind: type, base: type) -> Iterator[str]:
     """Yield methods and attributes that nothing uses, close to names that are called."""
     sources = Sources(kind)
     known = [name for name in dir(base) if not name.startswith("_")]
+    library = {n for b in kind.__mro__ if not is_users_class(b) for n in vars(b)}
     for source in sources.classes:
         for name, member in vars(source.kind).items():
-            if name.startswith("_") or name in known or sources.words.get(name, 0) > 1:
+            if name.startswith("_") or name in library or sources.words.get(name, 0) > 1:
                 continue
             if not inspect.isfunction(member) and inspect.isroutine(member):
                 continue
@@ -234,20 +235,21 @@ def _name_notes(kind: type, base: type) -> Iterator[str]:
                 )
 
 
-def _unused_notes(game: GuardedGame, rules: type, sources: Sources) -> Iterator[str]:
+def _unused_notes(game: GuardedGame, rules: type, rehearsal: Rehearsal) -> Iterator[str]:
     """Yield settings, counts and columns that no line uses."""
     base = GridSettings if issubclass(rules, GridGame) else Settings
-    words = sources.words
+    sources, words = rehearsal.sources, rehearsal.sources.words
     model: Any = rules.Settings  # type: ignore[attr-defined]
     special = {*base.model_fields, "height", "width"}
     for name in model.model_fields:
-        if name not in special and words.get(name, 0) < 2:
+        is_indirect = bool({"getattr", "model_dump", "vars"} & words.keys())
+        if name not in special and words.get(name, 0) < 2 and not is_indirect:
             yield (
                 f"{Sources(model).prefix(name)}nothing uses the setting '{name}': read it "
                 f"as self.settings.{name}, or remove it."
             )
     for name in game.counts:
-        if words.get(name, 0) < 2:
+        if words.get(name, 0) < 2 and name not in rehearsal.counted:
             yield (
                 f"{sources.prefix('counts')}nothing adds to the count '{name}': write "
                 f"me.{name} += …, or remove it."

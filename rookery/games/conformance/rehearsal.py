@@ -54,6 +54,8 @@ class Rehearsal:
         self.visits_elsewhere = self.paid_elsewhere = 0
         """Turns that agents ended where there was no thing, and those with a reward."""
         self.moves = 0
+        self.counted: set[str] = set()
+        """Counts of the game that were not always 0."""
         self.things: dict[str, ThingRecord] = {}
         self.drew: list[str] = []
         self.changed: list[str] = []
@@ -91,6 +93,9 @@ class Rehearsal:
     def _record(self, played: PlayedTurn, before: dict[str, Array]) -> None:
         rewards = played.arrays["rewards"]
         self.rewards += int(np.count_nonzero(rewards))
+        for name in self.game.counts:
+            if played.arrays[f"count '{name}'"].any():
+                self.counted.add(name)
         if self.engine is None:
             return
         after, world = self._position(), self.engine.world

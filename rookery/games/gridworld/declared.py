@@ -13,6 +13,7 @@ import numpy as np
 
 from rookery.errors import ConfigError
 from rookery.games.gridworld.names import AGENTS, MOVES, STEPS, TURNS
+from rookery.games.sources import Sources
 
 NUMERIC = "biuf"
 RESERVED = (*MOVES, *STEPS, *TURNS)
@@ -176,12 +177,12 @@ def check_column(column: Any) -> None:
         )
 
 
-def check_declared(name: str, value: Any, kinds: tuple[type, ...], game: str) -> None:
+def check_declared(name: str, value: Any, kinds: tuple[type, ...], game: type) -> None:
     """Raise a `ConfigError` for a class that was assigned instead of an object of it."""
     if isinstance(value, type) and issubclass(value, kinds):
         raise ConfigError(
-            f"{game} sets self.{name} to the class {value.__name__}: write "
-            f"self.{name} = grid.{value.__name__}()."
+            f"{Sources(game).prefix(name)}{game.__name__} sets self.{name} to the class "
+            f"{value.__name__}: write self.{name} = grid.{value.__name__}()."
         )
 
 

@@ -59,7 +59,7 @@ class Layout:
         self.roster = _checked_roster(rules)
         declared = vars(rules)
         for name, value in declared.items():
-            check_declared(name, value, (Kind, Body, StateColumn), type(rules).__name__)
+            check_declared(name, value, (Kind, Body, StateColumn), type(rules))
         self.bodies = list(dict.fromkeys(self.roster))
         self.columns: dict[str, StateColumn] = {
             name: value

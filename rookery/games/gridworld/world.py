@@ -118,7 +118,8 @@ class World(StateView):
             return
         rules = type(self.layout.rules)
         where = f"{place}: " if place else Sources(rules).prefix(attribute)
-        use = "is a count already" if name in self.layout.rules.counts else "is in use"
+        is_count = not attribute and name in self.layout.rules.counts
+        use = "is a count already" if is_count else "is in use"
         raise ConfigError(
             f"{where}{rules.__name__} {what} '{name}', but that name {use}: choose another."
         )

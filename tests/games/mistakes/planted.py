@@ -24,12 +24,17 @@ class Mistake:
     """Text of the line to be named; by default the first line of `new`."""
     is_note: bool = False
     """Whether it is legal, and so only noted."""
+    also: tuple[tuple[str, str], ...] = ()
+    """Other replacements that the mistake needs."""
 
     @property
     def text(self) -> str:
         """The game with the mistake in it."""
-        assert COINS.count(self.old) == 1, self.old
-        return COINS.replace(self.old, self.new)
+        text = COINS
+        for old, new in ((self.old, self.new), *self.also):
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        return text
 
     @property
     def line(self) -> int:
@@ -282,5 +287,241 @@ NEWCOMER = (
         'actions="stay"',
         ("actions is the text 'stay', expected a tuple of names: write actions=('stay',)",),
         at="self.picker = grid.Body(",
+    ),
+)
+
+BEFORE = "    def before(self, world: grid.World) -> None:"
+STREAK = "        self.streak = grid.PerAgent(np.float32)"
+DRAWS = "        draws = (self.draw(turn)[:, 0] * 5).astype(int)"
+CLEAR = '        world.clear(me.cell, layer="coins")'
+
+OTHERS = (
+    Mistake(
+        "counts is a text",
+        '    counts = ("own", "stolen")',
+        '    counts = ("own")',
+        ("Coins.counts is 'own', expected a tuple of names: write ('own',)",),
+    ),
+    Mistake(
+        "class of a column instead of a column",
+        STREAK,
+        "        self.streak = grid.PerAgent",
+        ("sets self.streak to the class PerAgent: write self.streak = grid.PerAgent()",),
+    ),
+    Mistake(
+        "misspelt method",
+        BEFORE,
+        "    def befor(self, world: grid.World) -> None:",
+        ("nothing uses the method 'befor' of Coins: did you mean 'before'?",),
+        is_note=True,
+    ),
+    Mistake(
+        "settings without a base class",
+        "    class Settings(grid.GridSettings):",
+        "    class Settings:",
+        ("Coins.Settings is not a subclass of grid.GridSettings",),
+        at="class Settings",
+    ),
+    Mistake(
+        "player without its base's constructor",
+        '    """Walks at random, and stays where it sees no wall."""\n',
+        "    def __init__(self, *args):\n        self.steps = 0\n",
+        ("Honest.__init__ does not call super().__init__(*args)",),
+    ),
+    Mistake(
+        "player that is not a class",
+        '    players = {"honest": Honest}',
+        '    players = {"honest": "Honest"}',
+        ("player 'honest' of Coins is 'Honest', expected a subclass of Player",),
+    ),
+    Mistake(
+        "misspelt argument",
+        'self.red = grid.Kind(value=1.0, layer="coins"',
+        'self.red = grid.Kind(valeu=1.0, layer="coins"',
+        ("unexpected keyword argument 'valeu'", "did you mean 'value'?"),
+    ),
+    Mistake(
+        "where is whole numbers",
+        CLEAR,
+        '        world.clear(me.cell, layer="coins", where=own.astype(int))',
+        ("where is (4,) int64, expected (4,) bool, one per world",),
+    ),
+    Mistake(
+        "action that nothing handles",
+        '"stay"),',
+        '"stay", "zap"),',
+        ("the action 'zap' of 'picker' does nothing", "use me.does('zap')"),
+        at="self.picker = grid.Body(",
+        is_note=True,
+    ),
+    Mistake(
+        "agents never move",
+        "        me.move()\n",
+        "",
+        ("no agent ever moved in 120 turns: call me.move() in act",),
+        at="def act(self, world",
+        is_note=True,
+    ),
+    Mistake(
+        "map is a list",
+        '    map = """\n######\n#P...#\n#...P#\n######"""',
+        '    map = ["######", "#P..P#", "######"]',
+        ("the map of Coins is a list, expected text",),
+    ),
+    Mistake(
+        "no reward",
+        "        me.reward += own | stolen\n"
+        "        world.agents[1 - me.number].reward -= 2.0 * stolen\n",
+        "        own | stolen\n",
+        ("`own | stolen` has no effect: write =, += or another assignment",),
+        is_note=True,
+    ),
+    Mistake(
+        "setting that is never used",
+        "chance=self.settings.appear",
+        "chance=0.1",
+        ("nothing uses the setting 'appear'", "self.settings.appear"),
+        at="appear: float",
+        is_note=True,
+    ),
+    Mistake(
+        "misspelt setting",
+        "chance=self.settings.appear",
+        "chance=self.settings.apear",
+        ("has no attribute 'apear'", "did you mean 'appear'?"),
+    ),
+    Mistake(
+        "misspelt variable",
+        "        me.own += own",
+        "        me.own += onw",
+        ("name 'onw' is not defined", "did you mean 'own'?"),
+    ),
+    Mistake(
+        "name of a kind instead of the kind",
+        "        red, blue = world.has(self.red, me.cell), world.has(self.blue, me.cell)",
+        "        red, blue = world.has('red', me.cell), world.has(self.blue, me.cell)",
+        ("got 'red' for a kind, expected the Kind itself",),
+    ),
+    Mistake(
+        "list of the class",
+        ACT,
+        "        self.seen.append(1)\n        me.reward += 0.01 * len(self.seen)\n" + ACT,
+        ("Coins.seen (", "neither reset nor saved", "declare a column"),
+        also=(("    counts =", "    seen = []\n    counts ="),),
+    ),
+    Mistake(
+        "player with state on itself",
+        DRAWS,
+        "        self.steps = getattr(self, 'steps', 0) + 1\n"
+        "        draws = (self.draw(turn)[:, 0] * 5 + self.steps // 7).astype(int) % 5",
+        ("honest: it chose other actions", "self.steps (", "keep it in self.memory"),
+    ),
+    Mistake(
+        "player that decides for all worlds",
+        CHOICE,
+        "        draws[:] = 4 * walls.any()\n        return draws",
+        ("honest: it chose other actions", "`walls.any()`", "use np.where"),
+    ),
+    Mistake(
+        "player with np.random",
+        DRAWS,
+        "        draws = np.random.randint(5, size=self.worlds)",
+        ("honest: `np.random.randint(5, size=self.worlds)`", "use self.draw(turn)"),
+    ),
+    Mistake(
+        "player that changes its observation",
+        DRAWS,
+        '        observation.parts["view"][:] = 0\n' + DRAWS,
+        ("honest: ", "act() changes part 'view' of its observation: change a copy"),
+        at="def act(self, observation",
+    ),
+    Mistake(
+        "action mask of another shape",
+        BEFORE,
+        "    def legal(self, world, me):\n"
+        "        return np.ones((world.worlds, 4), bool)\n\n" + BEFORE,
+        ("legal actions as (4, 4) bool, expected (4, 5) bool",),
+    ),
+    Mistake(
+        "random from Python",
+        ACT,
+        "        me.reward += random.random()\n" + ACT,
+        ("`random.random()`", "use world.uniform()"),
+        also=(("import numpy as np\n", "import random\n\nimport numpy as np\n"),),
+    ),
+    Mistake(
+        "beam of even width",
+        ACT,
+        "        list(me.beam(self.red, 2, width=2))\n" + ACT,
+        ("a beam has width 2, expected an odd number",),
+    ),
+    Mistake(
+        "default in place of the dtype",
+        STREAK,
+        "        self.streak = grid.PerAgent(0)",
+        ("a PerAgent has the dtype 0, expected a numpy type", "PerAgent(default=…)"),
+    ),
+    Mistake(
+        "kind at class level",
+        "        world.sprinkle(self.red, self.blue, ",
+        "        world.sprinkle(self.gold, self.blue, ",
+        ("the Kind of coins.py, line 30 was not declared: assign it to self in declare",),
+        also=(("    counts =", "    gold = grid.Kind(value=1.0)\n    counts ="),),
+    ),
+    Mistake(
+        "lifetime of 0",
+        'char="b", tile="gem"',
+        'char="b", lifetime=0',
+        ("a Kind has the lifetime 0, expected a whole number of turns, at least 1",),
+    ),
+    Mistake(
+        "cell is assigned",
+        "        me.move()\n",
+        "        me.move()\n        me.cell = me.cell\n",
+        ("`me.cell = …` changes what the engine keeps: use me.place(cells)",),
+        at="me.cell = me.cell",
+        is_note=True,
+    ),
+    Mistake(
+        "act returns the reward",
+        REWARD,
+        "        return own | stolen",
+        ("act() returns `own | stolen`, which nothing uses",),
+        is_note=True,
+    ),
+    Mistake(
+        "indented map",
+        '    map = """\n######\n#P...#\n#...P#\n######"""',
+        '    map = """\n    ######\n    #P...#\n    #...P#\n    ######"""',
+        ("every row of the map begins with 4 spaces, which are empty cells",),
+        is_note=True,
+    ),
+    Mistake(
+        "column that a vector does not find",
+        'grid.Vector("streak")',
+        'grid.Vector("streek")',
+        ("a Vector of Coins shows 'streek', which is not declared", "mean 'streak'?"),
+        at="self.picker = grid.Body(",
+    ),
+    Mistake(
+        "more agents than the rules are for",
+        "        agents: int = Field(2, ge=2, le=2, ",
+        "        agents: int = Field(2, ge=2, ",
+        ("with game.agents=4", "too many values to unpack", "Field(2, ge=1, le=2"),
+        at="one, two = world.agents",
+        also=((ACT, "        one, two = world.agents\n" + ACT), ("#...P#", "#.PPP#")),
+    ),
+    Mistake(
+        "count with a name in use",
+        '    counts = ("own", "stolen")',
+        '    counts = ("own", "stolen", "reward")',
+        ("Coins has a count 'reward', but that name is in use",),
+    ),
+    Mistake(
+        "player without a return",
+        CHOICE,
+        "        np.where(walls, 2, draws)",
+        ("returned nothing (is there a return?)",),
+        at="def act(self, observation",
     ),
 )

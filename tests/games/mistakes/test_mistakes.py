@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import ConfigError
+from rookery.games import builtin
 from rookery.games.conformance import checks
 from rookery.runs.configure import configure
-from tests.games.mistakes.planted import NEWCOMER, Mistake
+from tests.games.mistakes.planted import NEWCOMER, OTHERS, Mistake
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def lines(path: Path, name: str = "Coins") -> Iterator[tuple[str, str]]:
             yield finding.result, finding.detail
 
 
-@pytest.mark.parametrize("mistake", NEWCOMER, ids=lambda mistake: mistake.name)
+@pytest.mark.parametrize("mistake", NEWCOMER + OTHERS, ids=lambda mistake: mistake.name)
 def test_mistake_is_one_line_with_the_users_line_and_the_cure(mistake: Mistake, tmp_path):
     path = tmp_path / "coins.py"
     path.write_text(mistake.text)
@@ -53,3 +54,23 @@ def test_game_without_a_mistake_has_neither_errors_nor_notes():
     path = Path(__file__).with_name("coins.py")
 
     assert list(lines(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("cleanup", "Cleanup"),
+        ("gambling", "Gambling"),
+        ("gathering", "Gathering"),
+        ("harvest", "Harvest"),
+        ("matrix", "IteratedChicken"),
+        ("staghunt", "Staghunt"),
+        ("tag", "Tag"),
+        ("treasurehunt", "Treasurehunt"),
+    ],
+)
+def test_good_game_in_a_users_file_has_neither_errors_nor_notes(module, name, tmp_path):
+    path = tmp_path / f"{module}.py"
+    path.write_text((Path(builtin.__file__).parent / f"{module}.py").read_text())
+
+    assert list(lines(path, name)) == []
