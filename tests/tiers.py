@@ -67,6 +67,12 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_world_of_many_plays_like_the_same_world_alone",
     ),
     "games/gridworld/test_first_game.py": (),
+    "games/mistakes/test_commands.py": (
+        "test_what_a_player_raises_in_another_process_is_the_same_line",
+    ),
+    "games/mistakes/test_mistakes.py": (
+        "test_good_game_in_a_users_file_has_neither_errors_nor_notes",
+    ),
     "learner/test_long_transitions.py": (),
     "learner/test_stacking.py": (
         "test_an_agent_learns_the_same_stacked_as_on_its_own",

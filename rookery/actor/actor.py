@@ -25,6 +25,7 @@ from rookery.actor.state import ActorState, snapshot_of
 from rookery.algorithms.base import Agent
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode
+from rookery.games.player_guard import actions_of, forget
 from rookery.games.players import Observation, Player
 from rookery.protocol.arena import COMMIT, Arena, first_row
 from rookery.replay.buffer import ReplayWriter, check_whole
@@ -170,7 +171,7 @@ class Actor:
         if np.count_nonzero(starting):
             self.state.forget(starting)
             for player in self._players.values():
-                player.forget(starting)
+                forget(player, starting)
         return ended
 
     @property
@@ -206,7 +207,7 @@ class Actor:
             probabilities: Array | float
             if i in self._players:
                 observation = Observation(observations.parts[index], active, legal[i])
-                selected = self._players[i].act(observation, turn)
+                selected = actions_of(self._players[i], observation, turn)
                 probabilities = 1.0
             else:
                 output = outputs[i]

@@ -19,7 +19,12 @@ from rookery.games.registry import Entry, entries_by_name
 from rookery.runs.configure import configure
 from rookery.specs import AgentSpec
 
-MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+MARKS = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "yellow"),
+    "note": ("!", "cyan"),
+}
 
 
 class Games(Shown, dict[str, Entry]):
@@ -168,7 +173,7 @@ class Check(Shown):
 
 def finding_line(finding: Finding) -> Text:
     """Return the result of one check as a line with a mark."""
-    mark = MARKS.get(finding.result, ("•", "cyan"))
+    mark = MARKS[finding.result]
     return Text.assemble(mark, f" {finding.sentence} ", (finding.detail, "dim"))
 
 

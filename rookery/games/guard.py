@@ -7,64 +7,23 @@ else needs to check again.
 
 from __future__ import annotations
 
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import GameError, PlayerError, RookeryError
+from rookery.errors import GameError, RookeryError
 from rookery.games.base import Game, GameWrapper, Observations, Outcome, Phases, are_finite
-from rookery.plugins import describe_error
+from rookery.games.locate import explain, located, method_place
 from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
 FINITE = "all numbers must be finite as float32 (below 3.4e38)"
 NUMERIC = "biuf"
 """Dtype kinds that networks read: bools, integers and floats."""
-LIBRARIES = (
-    f"{Path(__file__).parents[1]}/",
-    *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
-)
-"""How the file names of code begin that is not the user's own."""
-
-
-def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames of the user's own code that an exception passed through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return [
-        frame
-        for frame in frames
-        # Frames of compiled code name files that do not exist.
-        if not frame.filename.startswith(LIBRARIES) and Path(frame.filename).is_file()
-    ]
-
-
-def locate(error: BaseException) -> str:
-    """Return an exception in one line, with the line of the user's code it came from."""
-    last = (users_frames(error) or traceback.extract_tb(error.__traceback__))[-1]
-    line = f"{Path(last.filename).name}, line {last.lineno}"
-    return f"{describe_error(error).rstrip('.')} ({line})"
-
-
-@contextmanager
-def player_errors(agent: str, method: str) -> Iterator[None]:
-    """Turn what a user's player raises into a `PlayerError` of one line."""
-    try:
-        yield
-    except RookeryError:
-        raise
-    except Exception as error:
-        if not users_frames(error):
-            raise  # a mistake of ours, which needs its traceback
-        raise PlayerError(
-            f"the player of agent '{agent}' raised in {method}(): {locate(error)}: the "
-            "mistake is in the player."
-        ) from error
+RULES = {"observe": "legal", "begin_round": "begin_round"}
+"""The methods of a grid game that make what the engine's methods return."""
 
 
 class GuardedGame(GameWrapper):
@@ -76,6 +35,8 @@ class GuardedGame(GameWrapper):
     def __init__(self, game: Game, name: str) -> None:
         super().__init__(game)
         self.name = name
+        self._called = "__init__"
+        self._turn = 0
         for fault, remedy in spec_faults(self.agents):
             raise self._error(fault, remedy)
         self._all = list(range(len(self.agents)))
@@ -86,19 +47,28 @@ class GuardedGame(GameWrapper):
         self._is_closed = False
 
     def _error(self, fault: str, remedy: str) -> GameError:
-        return GameError(f"game '{self.name}' {fault}: {remedy}.")
+        where = self._place()
+        return GameError(f"game '{self.name}' {fault}{where}: {remedy}.")
+
+    def _place(self) -> str:
+        """Return the place of the user's method that was called last; '' if unknown."""
+        rules = getattr(self.game, "rules", None)
+        if rules is None:
+            return method_place(type(self.game), self._called)
+        return method_place(type(rules), RULES.get(self._called, ""))
 
     def call(self, method: Callable[..., Any], *args: Any) -> Any:
         """Call the game; whatever it raises becomes one line."""
+        self._called = method.__name__
         try:
             return method(*args)
-        except (RookeryError, *LEAVING):
+        except LEAVING:
             raise
+        except RookeryError as error:
+            raise located(error) from error
         except BaseException as error:
-            raise self._error(
-                f"raised in {method.__name__}(): {locate(error)}",
-                "the mistake is in the game",
-            ) from error
+            subject = f"game '{self.name}'"
+            raise GameError(explain(error, subject, method.__name__, "game")) from error
 
     # One turn.
 
@@ -240,6 +210,7 @@ class GuardedGame(GameWrapper):
         self._check_outcome("truncated", outcome.truncated, "b", "bool")
         self._check_unpaid(outcome.rewards)
         self._check_ends(outcome.terminated | outcome.truncated)
+        self._turn += 1
         return outcome
 
     def _check_floats(self, label: str, entry: str, array: Any) -> None:
@@ -248,7 +219,7 @@ class GuardedGame(GameWrapper):
             world, agent = np.argwhere(~are_finite(array))[0]
             raise self._error(
                 f"gave agent '{self.agents[agent].id}' in world {world} {entry} of "
-                f"{array[world, agent]}",
+                f"{array[world, agent]} in turn {self._turn}",
                 FINITE,
             )
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.errors import PlayerError
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode, Episodes
-from rookery.games.guard import player_errors
+from rookery.games.player_guard import actions_of, forget
 from rookery.games.players import Observation, Player
 from rookery.specs import Array
 
@@ -67,41 +66,16 @@ class GameLoop:
         def choose(phase: tuple[int, ...], observations: Observations) -> Array:
             for i, observation in zip(phase, split(observations), strict=True):
                 active[:, i] = observation.active
-                actions[:, i] = self._actions_of(i, observation)
+                actions[:, i] = actions_of(self.players[i], observation, self._turn)
             return actions[:, phase]
 
         outcome = play_turn(self.game, choose)
         closing, ended = self._episodes.add(outcome)
         if closing.any():
             for player in self.players:
-                player.forget(closing)
+                forget(player, closing)
         self._turn += 1
         return Turn(self._turn - 1, active, actions, outcome, ended, closing)
-
-    def _actions_of(self, i: int, observation: Observation) -> Array:
-        """Return the actions of a player, which must be legal; 0 where it is inactive."""
-        spec = self.players[i].spec
-        with player_errors(spec.id, "act"):
-            actions = np.asarray(self.players[i].act(observation, self._turn))
-        if actions.shape != observation.active.shape or actions.dtype.kind not in "biu":
-            raise PlayerError(
-                f"the player of agent '{spec.id}' returned {actions.shape} "
-                f"{actions.dtype}, expected {observation.active.shape} integers: return "
-                "one action per world."
-            )
-        wrong = (actions < 0) | (actions >= spec.num_actions)
-        if observation.legal is not None:
-            rows = np.arange(len(actions))
-            wrong |= ~observation.legal[rows, np.where(wrong, 0, actions)]
-        wrong &= observation.active
-        if wrong.any():
-            world = int(wrong.argmax())
-            raise PlayerError(
-                f"the player of agent '{spec.id}' chose action {actions[world]} in world "
-                f"{world}: choose integers from 0 to {spec.num_actions - 1} that are "
-                "legal in the observation."
-            )
-        return np.where(observation.active, actions, 0)
 
 
 def split(observations: Observations) -> Iterator[Observation]:

@@ -20,9 +20,18 @@ from rookery.config.messages import shown
 from rookery.errors import ConfigError, GameError, RookeryError, nearest
 from rookery.games import builtin
 from rookery.games.base import Game
+from rookery.games.declarations import check_built, check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
+<<<<<<< HEAD
 from rookery.games.guard import GuardedGame, locate, player_errors
 from rookery.games.names import complete_name, refuse_unsupported
+||||||| 30babb3
+from rookery.games.guard import GuardedGame, locate, player_errors
+=======
+from rookery.games.guard import GuardedGame
+from rookery.games.locate import explain, is_users_class, located
+from rookery.games.player_guard import player_errors
+>>>>>>> check
 from rookery.games.players import Player, RandomPlayer
 from rookery.local_code import name_of
 from rookery.plugins import foreign_name, load_object
@@ -46,6 +55,8 @@ class Entry:
     """Called with (settings, worlds, seed, first_world)."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit the game, by dotted key."""
+    rules: type | None = None
+    """The class of the game."""
 
     def build_guarded(
         self, settings: Settings, worlds: int, seed: int, first_world: int = 0
@@ -83,8 +94,9 @@ class Entry:
         for i, (spec, player) in enumerate(zip(game.agents, players, strict=True)):
             if player is not None:
                 make, stream = self.find_player(player), Stream(seed, Purpose.PLAYER, i)
-                with player_errors(spec.id, "__init__"):
+                with player_errors(spec, "__init__"):
                     seated[i] = make(spec, game.settings, game.worlds, stream)
+                check_player(seated[i], spec.id)
         return seated
 
 
@@ -148,24 +160,28 @@ def _make_entry(name: str, rules: Any) -> Entry:
         raise ConfigError(
             f"'{name}' is {text:.60}, not a game: name a subclass of GridGame or Game."
         )
+    if is_users_class(rules):
+        check_class(rules)
     summary = (inspect.getdoc(rules) or "").split("\n")[0]
     players = {"random": RandomPlayer, **rules.players}
     build = _make_builder(name, rules)
-    return Entry(name, summary, rules.Settings, players, build, rules.training)
+    return Entry(name, summary, rules.Settings, players, build, rules.training, rules)
 
 
 def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[..., Game]:
     def build(settings: Any, worlds: int, seed: int, first_world: int = 0) -> Game:
         try:
             if issubclass(rules, Game):
-                return rules(settings, worlds, seed, first_world)
+                game = rules(settings, worlds, seed, first_world)
+                check_built(game)
+                return game
             return GridEngine(rules(settings), worlds, seed, first_world)
-        except (RookeryError, *LEAVING):
+        except LEAVING:
             raise
+        except RookeryError as error:
+            raise located(error) from error
         except BaseException as error:
-            raise GameError(
-                f"game '{name}' raised while it was being built: {locate(error)}: the "
-                "mistake is in the game."
-            ) from error
+            subject = f"game '{name}' could not be built: it"
+            raise GameError(explain(error, subject, rules.__name__, "game")) from error
 
     return build

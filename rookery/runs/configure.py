@@ -13,6 +13,7 @@ from rookery.config.run import Config
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of, assign_seats
+from rookery.games.declarations import training_label
 from rookery.games.registry import Entry, entries_by_name, find
 from rookery.local_code import is_code, name_of
 
@@ -45,8 +46,14 @@ def configure(
     tree = merge(tree, asked)
     name = _game_name(game, asked, tree, config_file)
     entry = find(name)
-    tree = merge(tree_of(entry.training), tree)
-    return entry, resolve(merge(tree, {"game": {"name": name}}), entry.settings)
+    named = {"game": {"name": name}}
+    full = merge(merge(tree_of(entry.training), tree), named)
+    try:
+        return entry, resolve(full, entry.settings)
+    except ConfigError as error:
+        resolve(merge(tree, named), entry.settings)  # raises if the user's own are wrong
+        label = training_label(entry.rules) if entry.rules else f"training of {name}"
+        raise ConfigError(*(f"{label}: {text}" for text in error.problems)) from None
 
 
 def tree_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -99,7 +100,8 @@ def masked_puppet() -> Puppet:
 
 
 def message(raised: pytest.ExceptionInfo[GameError]) -> str:
-    return str(raised.value)
+    """Return the message without the place, which is tested separately."""
+    return re.sub(r" \(test_guard\.py, line \d+\)", "", str(raised.value))
 
 
 # A game that keeps the contract passes.
@@ -539,8 +541,8 @@ def test_reward_that_is_not_finite_names_agent_and_world(puppet, guarded, name, 
         guarded.end_turn()
 
     assert message(raised) == (
-        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number}: all numbers "
-        "must be finite as float32 (below 3.4e38)."
+        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number} in turn 0: "
+        "all numbers must be finite as float32 (below 3.4e38)."
     )
 
 
@@ -557,8 +559,8 @@ def test_reward_that_float32_cannot_hold_names_agent_world_and_number(
         guarded.end_turn()
 
     assert message(raised) == (
-        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number}: all numbers "
-        "must be finite as float32 (below 3.4e38)."
+        f"game 'puppets' gave agent 'anna' in world 1 a {name} of {number} in turn 0: "
+        "all numbers must be finite as float32 (below 3.4e38)."
     )
 
 
@@ -622,8 +624,8 @@ def test_count_that_is_not_finite_is_named(puppet):
         GuardedGame(puppet, "puppets").end_turn()
 
     assert message(raised) == (
-        "game 'puppets' gave agent 'anna' in world 0 a count 'zaps' of nan: all numbers "
-        "must be finite as float32 (below 3.4e38)."
+        "game 'puppets' gave agent 'anna' in world 0 a count 'zaps' of nan in turn 0: "
+        "all numbers must be finite as float32 (below 3.4e38)."
     )
 
 
@@ -753,6 +755,7 @@ def test_whatever_a_game_raises_is_one_line_with_file_and_line(
     def fail(*args: Any) -> None:
         raise ValueError("too\nbad")
 
+    fail.__code__ = fail.__code__.replace(co_name=method)
     fail.__name__ = method
     puppet = Puppet(ANNA, BEN)
     monkeypatch.setattr(puppet, method, fail)
@@ -764,6 +767,16 @@ def test_whatever_a_game_raises_is_one_line_with_file_and_line(
     )
     with pytest.raises(GameError, match=pattern):
         getattr(game, method)(*args.get(method, []))
+
+
+def test_what_a_game_returns_wrongly_names_the_method_that_returned_it(puppet, guarded):
+    puppet.rewards = [0.0]
+    line = Puppet.end_turn.__code__.co_firstlineno
+
+    with pytest.raises(
+        GameError, match=rf"a list, expected .* \(test_guard.py, line {line}\)"
+    ):
+        guarded.end_turn()
 
 
 def test_an_error_in_a_library_names_the_line_of_the_user_that_led_to_it(puppet, guarded):

@@ -40,7 +40,7 @@ def test_what_a_users_player_raises_is_one_line_with_file_and_line():
 
     assert str(raised.value) == (
         "the player of agent '1' raised in act(): KeyError: 'future' (test_loop.py, line "
-        f"{line}): the mistake is in the player."
+        f"{line}): known are past, straight, swerve."
     )
 
 

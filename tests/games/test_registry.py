@@ -310,7 +310,7 @@ def test_what_a_users_player_raises_while_it_is_built_is_one_line_with_file_and_
 
     message = (
         r"^the player of agent '0' raised in __init__\(\): ValueError: .* "
-        r"\(test_registry.py, line \d+\): the mistake is in the player\.$"
+        r"\(test_registry.py, line \d+\): 'gme' is not there: did you mean 'gem'\?$"
     )
     with pytest.raises(PlayerError, match=message):
         entry.seat_players(game, [Clumsy], seed=0)

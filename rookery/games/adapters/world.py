@@ -17,7 +17,7 @@ import numpy as np
 from rookery.errors import GameError
 from rookery.games.adapters.parallel import AdapterError, AecAdapter, ParallelGame
 from rookery.games.adapters.spaces import AgentSpaces
-from rookery.games.guard import locate
+from rookery.games.locate import locate
 from rookery.specs import Array
 
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")

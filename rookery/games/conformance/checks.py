@@ -1,13 +1,13 @@
 """The conformance test for games, whether built-in, a user's own or foreign.
 
 Each check is a sentence that must be true. A check plays the game, compares bit for bit
-where it can, and reports what it found; a failing check does not stop the others.
+where it can, and reports what it found; a failing check does not stop the others, unless
+the game cannot be played at all. What is legal but odd is reported as a note.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,10 +18,15 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from rookery.errors import ConfigError, RookeryError
+from rookery.errors import ConfigError, GameError, PlayerError, RookeryError
 from rookery.games.base import Game
-from rookery.games.conformance.contests import Contests
+from rookery.games.conformance.causes import random_uses, some
+from rookery.games.conformance.diagnosis import Diagnosis
+from rookery.games.conformance.fairness import Contests, compare_seats, equal_seats
+from rookery.games.conformance.notes import notes
 from rookery.games.conformance.playback import Broken, Playback, PlayedTurn, compare
+from rookery.games.conformance.players import PlayerCheck
+from rookery.games.conformance.rehearsal import Rehearsal
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import GuardedGame
 from rookery.games.loop import GameLoop, Turn
@@ -36,8 +41,17 @@ CONTEST_WORLDS = 32
 SEAT_WORLDS = 64
 SEAT_TURNS = 400
 ALMOST_ONE = 1 - 2.0**-32
-SEAT_LIMIT = 5.0
-"""In standard errors; equal seats exceed it about once in a million checks."""
+ESSENTIAL = ("can_be_built", "keeps_its_contract")
+"""Checks without which all others would fail for the same reason."""
+
+REPEATING = (
+    "repeats_itself",
+    "keeps_worlds_apart",
+    "restores_exactly",
+    "resets_completely",
+)
+"""Checks that random numbers from elsewhere make fail."""
+RANDOM = "the random numbers above"
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class Finding:
 
     sentence: str
     result: str
-    """`passed`, `failed` or `skipped`."""
+    """`passed`, `failed`, `skipped`, or `note` for what is legal but odd."""
     detail: str
 
 
@@ -57,16 +71,42 @@ class Skipped(Exception):
 def check_game(entry: Entry, settings: Any, seed: int = 0) -> Iterator[Finding]:
     """Run all checks of a game, and yield their results one by one."""
     conformance = Conformance(entry, settings, seed)
+    reasons: list[str] = []
     for name, method in vars(Conformance).items():
         if name.startswith("_"):
             continue
         sentence = (inspect.getdoc(method) or "").split("\n")[0]
-        try:
-            yield Finding(sentence, "passed", method(conformance))
-        except Skipped as reason:
-            yield Finding(sentence, "skipped", str(reason))
-        except (Broken, RookeryError) as failure:
-            yield Finding(sentence, "failed", str(failure))
+        if name in REPEATING and RANDOM in reasons:
+            yield Finding(sentence, "skipped", f"it fails because of {RANDOM}")
+            continue
+        finding = _run(conformance, name, sentence, reasons)
+        yield finding
+        if finding.result == "failed" and name == "draws_from_its_worlds":
+            reasons.append(RANDOM)
+        if finding.result == "failed" and name in ESSENTIAL:
+            yield Finding("All other checks.", "skipped", "they need a game that plays")
+            return
+    for text in conformance._notes():
+        if not any(text.split(" changes ")[0] in reason for reason in reasons):
+            yield Finding("Legal, but odd:", "note", text)
+
+
+def _run(conformance: Conformance, name: str, sentence: str, reasons: list[str]) -> Finding:
+    """Run one check; a reason that was given before is not repeated."""
+    try:
+        return Finding(sentence, "passed", getattr(conformance, name)())
+    except Skipped as skipped:
+        return Finding(sentence, "skipped", str(skipped))
+    except Broken as failure:
+        reason = conformance._diagnosis.advice(name)
+        detail = f"{failure}: {reason}" if reason else str(failure)
+    except RookeryError as failure:
+        detail = reason = str(failure)
+    if reason in reasons:
+        return Finding(sentence, "failed", "for the same reason as above")
+    if reason:
+        reasons.append(reason)
+    return Finding(sentence, "failed", detail)
 
 
 class Conformance:
@@ -74,6 +114,8 @@ class Conformance:
 
     def __init__(self, entry: Entry, settings: Any, seed: int = 0) -> None:
         self._entry, self._settings, self._seed = entry, settings, seed
+        self._refused: set[str] = set()
+        """Players that cannot be used in other checks."""
 
     def _build(self, worlds: int, first_world: int = 0, **changes: Any) -> GuardedGame:
         settings = self._settings.model_copy(update=changes)
@@ -82,10 +124,44 @@ class Conformance:
     def _playback(self, worlds: int, first_world: int = 0) -> Playback:
         return Playback(self._build(worlds, first_world), self._seed, first_world)
 
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
+        return Diagnosis(self._build(WORLDS), self._seed, self._rehearsal)
+
+    @cached_property
+    def _rehearsal(self) -> Rehearsal:
+        """The first time that the game is played; what it did is watched."""
+        rehearsal = Rehearsal(lambda: self._build(WORLDS), self._seed)
+        rehearsal.play(3 * TURNS)
+        return rehearsal
+
+    def _notes(self) -> Iterator[str]:
+        return notes(self._build(1), self._entry, self._rehearsal)
+
+    @property
+    def _players(self) -> list[str]:
+        return [name for name in self._entry.players if name not in self._refused]
+
+    def can_be_built(self) -> str:
+        """The game can be built."""
+        game = self._build(1)
+        roles = list(dict.fromkeys(spec.role for spec in game.agents))
+        return f"{len(game.agents)} agents: {', '.join(roles)}"
+
     def keeps_its_contract(self) -> str:
         """Everything the game returns has the declared shape and type."""
-        self._playback(WORLDS).turns(0, 3 * TURNS)
-        return f"{3 * TURNS} turns in {WORLDS} worlds"
+        return f"{self._rehearsal.turns} turns in {WORLDS} worlds"
+
+    def draws_from_its_worlds(self) -> str:
+        """All random numbers are those of the world."""
+        drew = self._rehearsal.drew
+        if drew:
+            uses = some(random_uses(self._rehearsal.sources)) or f"{drew[0]} was used"
+            raise Broken(
+                f"{uses}: use world.uniform(), world.chance(p), world.integers(n) or "
+                "world.sprinkle(…), so that the same seed gives the same game"
+            )
+        return f"{self._rehearsal.turns} turns"
 
     def repeats_itself(self) -> str:
         """The same seed and actions give the same game."""
@@ -161,10 +237,23 @@ class Conformance:
             elif draw is None:
                 raise Skipped("no episode ended within a million turns")
 
+    def has_working_players(self) -> str:
+        """Every player chooses one legal action per world, from what it may know."""
+        problems = []
+        for name in self._entry.players:
+            try:
+                PlayerCheck(self._entry, name, self._build, self._seed).run(TURNS, WORLDS)
+            except (Broken, PlayerError) as failure:
+                self._refused.add(name)
+                problems.append(f"{name}: {failure}")
+        if problems:
+            raise Broken("; ".join(problems))
+        return f"{TURNS} turns in {WORLDS} worlds each: {', '.join(self._entry.players)}"
+
     def treats_seats_equally(self) -> str:
         """The same player does equally well in all seats of a role, within noise."""
         game = self._build(1)
-        seats = _equal_seats(game)
+        seats = equal_seats(game)
         if not game.fair:
             raise Skipped("the rules of a foreign game may favour a seat")
         if not seats:
@@ -173,13 +262,13 @@ class Conformance:
             raise Skipped("order is fixed, which favours the first agent")
         if self._is_grid:
             for contests in self._contests:
-                contests.check_winners(SEAT_LIMIT)
-        for player in self._entry.players:
+                contests.check_winners()
+        for player in self._players:
             rewards = self._rewards(player)
             for role, members in seats:
                 label = f"'{role}' played by {player}"
-                _compare_seats(rewards[..., members], members, label)
-        players = ", ".join(self._entry.players)
+                compare_seats(rewards[..., members], members, label)
+        players = ", ".join(self._players)
         return f"{SEAT_TURNS} turns in {SEAT_WORLDS} worlds each with {players}"
 
     def _rewards(self, player: str) -> Array:
@@ -210,10 +299,21 @@ class Conformance:
     def _contests(self) -> list[Contests]:
         """The contests among many agents, which makes them likely, for every player."""
         played = []
-        for player in self._entry.players:
+        for player in self._players:
             contests = Contests(self._build_crowded())
-            for _ in self._play(GuardedGame(contests, self._entry.name), player, TURNS):
-                pass
+            try:
+                for _ in self._play(GuardedGame(contests, self._entry.name), player, TURNS):
+                    pass
+            except GameError as error:
+                crowd = len(contests.agents)
+                if crowd == self._settings.agents:
+                    raise
+                raise Broken(
+                    f"with game.agents={crowd}, {str(error).rstrip('.')}: if the game is "
+                    f"only for {self._settings.agents}, say so in its Settings: agents: "
+                    f"int = Field({self._settings.agents}, ge=1, "
+                    f"le={self._settings.agents})"
+                ) from error
             played.append(contests)
         return played
 
@@ -257,31 +357,3 @@ def _play_episode(game: Game, playback: Playback, limit: int) -> int | None:
             return turn
         live &= ~(arrays["terminated"] | arrays["truncated"])[0]
     return None
-
-
-def _equal_seats(game: Game) -> list[tuple[str, list[int]]]:
-    """Return the roles with several agents of the same spec, and these agents."""
-    alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, spec in enumerate(game.agents):
-        alike[spec.role, tuple(spec.parts.items()), spec.actions].append(i)
-    return [(key[0], members) for key, members in alike.items() if len(members) > 1]
-
-
-def _compare_seats(rewards: Array, members: list[int], label: str) -> None:
-    """Raise `Broken` if a seat does better or worse than the mean of all seats.
-
-    Worlds differ in their random numbers, and turns in the order of acting, which all
-    worlds share. The standard error includes both.
-    """
-    gaps = rewards.astype(np.float64)
-    gaps -= gaps.mean(axis=2, keepdims=True)
-    mean = gaps.sum(axis=0).mean(axis=0)
-    by_world = gaps.sum(axis=0).var(axis=0, ddof=1) / gaps.shape[1]
-    by_turn = gaps.mean(axis=1).var(axis=0, ddof=1) * len(gaps)
-    error = np.abs(mean) / np.maximum(np.sqrt(by_world + by_turn), 1e-6)
-    worst = int(error.argmax())
-    if error[worst] > SEAT_LIMIT:
-        raise Broken(
-            f"seat {members[worst]} of {label} gets {mean[worst]:+.3g} relative to the "
-            f"mean of all seats, {error[worst]:.0f} standard errors"
-        )

@@ -2,10 +2,8 @@
 
 from rookery.games.gridworld.agent import Me
 from rookery.games.gridworld.engine import GridEngine
+from rookery.games.gridworld.names import MOVES, STEPS, TURNS
 from rookery.games.gridworld.rules import (
-    MOVES,
-    STEPS,
-    TURNS,
     Body,
     GridGame,
     GridSettings,

@@ -9,7 +9,8 @@ import numpy as np
 
 from rookery.errors import ConfigError, nearest
 from rookery.games.gridworld.layout import NOWHERE, ActionTable
-from rookery.games.gridworld.rules import AGENTS, Body, Kind
+from rookery.games.gridworld.names import AGENTS
+from rookery.games.gridworld.rules import Body, Kind
 from rookery.games.gridworld.state import StateView
 from rookery.specs import Array
 
@@ -78,6 +79,8 @@ class Me(StateView):
     def does(self, name: str) -> Array:
         """Return where its action is, or includes, the one with this name."""
         matches = self._actions.does.get(name)
+        if not isinstance(name, str):
+            raise ConfigError(f"does() got {name!r}, expected an action's name.")
         if matches is None:
             raise ConfigError(
                 f"no Body has an action '{name}': {nearest(name, self._actions.does)}"
@@ -99,7 +102,7 @@ class Me(StateView):
         """Move to `target` unless something solid is in it; return where it moved."""
         moved = ~self._world.solid(self.target)
         if where is not None:
-            moved &= where
+            moved &= self._world.checked(where)
         # Agents off the map do not move: their target is their own cell, which is solid.
         self._ground[(self._world.base + self.cell)[moved]] = 0
         self._settle(self.target, moved)
@@ -108,6 +111,7 @@ class Me(StateView):
     def place(self, cells: Array, where: Array | None = None) -> None:
         """Put it into cells, wherever it is now."""
         where = np.ones(self._world.worlds, bool) if where is None else where
+        where = self._world.checked(where)
         self._ground[(self._world.base + self.cell)[where & self.present]] = 0
         self._settle(cells, where)
 
@@ -117,7 +121,7 @@ class Me(StateView):
 
     def leave(self, turns: int, where: Array) -> None:
         """Take it off the map for some turns, after which the engine puts it back."""
-        leaving = where & self.present
+        leaving = self._world.checked(where) & self.present
         self._ground[(self._world.base + self.cell)[leaving]] = 0
         np.copyto(self.cell, NOWHERE, where=leaving)
         np.copyto(self.target, NOWHERE, where=leaving)  # so that `move` does nothing
@@ -126,7 +130,7 @@ class Me(StateView):
     def end(self, where: Array) -> None:
         """Take it off the map for the rest of the episode, as terminated."""
         self.leave(0, where)
-        self.ended |= where
+        self.ended |= self._world.checked(where)
 
     def beam(
         self, kind: Kind, length: int, width: int = 1, where: Array | None = None
@@ -141,7 +145,7 @@ class Me(StateView):
                 f"a beam has width {width}, expected an odd number, with a middle lane."
             )
         world = self._world
-        firing = self.present if where is None else self.present & where
+        firing = self.present if where is None else self.present & world.checked(where)
         hits = np.zeros(world.cell.shape, bool)
         if firing.any():
             for start, flying in self._lanes(width, firing):

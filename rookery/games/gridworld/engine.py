@@ -14,6 +14,7 @@ from rookery.games.gridworld.rules import GridGame
 from rookery.games.gridworld.scene import Scene, Stage, scene_of
 from rookery.games.gridworld.vision import Vision
 from rookery.games.gridworld.world import World
+from rookery.games.sources import Sources
 from rookery.rng import Purpose, Stream, order
 from rookery.specs import Array
 
@@ -52,7 +53,8 @@ class GridEngine(Game):
         surplus = int(waiting.sum(axis=0).max())
         if surplus:
             raise ConfigError(
-                f"game.agents is {len(self.agents)}, but there is room to start for only "
+                f"{Sources(type(self.rules)).prefix('map')}game.agents is "
+                f"{len(self.agents)}, but there is room to start for only "
                 f"{len(self.agents) - surplus}: lower game.agents or enlarge the map."
             )
 

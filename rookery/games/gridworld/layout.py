@@ -7,6 +7,7 @@ margin is filled with a solid kind that has no channel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import ConfigError, nearest
+from rookery.games.gridworld.chart import START_SPOT, read_map
+from rookery.games.gridworld.declared import check_declared
+from rookery.games.gridworld.names import AGENTS, MOVES, STEPS, TURNS
 from rookery.games.gridworld.rules import (
-    AGENTS,
-    MOVES,
-    STEPS,
-    TURNS,
     Body,
     GridGame,
     Kind,
@@ -27,10 +27,9 @@ from rookery.games.gridworld.rules import (
     Vector,
     Window,
 )
+from rookery.games.locate import method_prefix
 from rookery.specs import AgentSpec, Array, Part
 
-START_SPOT = "P"
-BLANKS = " ."
 OWN_COLUMNS = ("facing", "reward", "score", "back", "ended", "turn", "episode")
 """The engine's own columns that a Vector can show."""
 NOWHERE = 0
@@ -57,8 +56,10 @@ class Layout:
 
     def __init__(self, rules: GridGame) -> None:
         self.rules = rules
-        self.roster = tuple(rules.roster())
+        self.roster = _checked_roster(rules)
         declared = vars(rules)
+        for name, value in declared.items():
+            check_declared(name, value, (Kind, Body, StateColumn), type(rules))
         self.bodies = list(dict.fromkeys(self.roster))
         self.columns: dict[str, StateColumn] = {
             name: value
@@ -68,7 +69,7 @@ class Layout:
         self._name_all(declared)
         self.kinds = self._number_kinds(declared)
         self.layers = self._order_layers(declared)
-        self.height, self.width, self.chart = self._read_map()
+        self.height, self.width, self.chart = read_map(rules, self.things)
         self._measure()
         self._tabulate()
         self.specs = tuple(self._spec(i, body) for i, body in enumerate(self.roster))
@@ -103,46 +104,6 @@ class Layout:
             if isinstance(value, Kind | Body)
         ]
         return tuple(dict.fromkeys([*order, AGENTS]))
-
-    def _read_map(self) -> tuple[int, int, list[str]]:
-        rows = self.rules.map.splitlines()
-        while rows and not rows[0].strip():
-            rows = rows[1:]
-        while rows and not rows[-1].strip():
-            rows = rows[:-1]
-        if not rows:
-            settings: Any = self.rules.settings
-            if not (hasattr(settings, "height") and hasattr(settings, "width")):
-                raise ConfigError(
-                    f"{type(self.rules).__name__} has neither a map nor a size: assign "
-                    "self.map, or declare the settings height and width."
-                )
-            return settings.height, settings.width, []
-        self._check_chars(set("".join(rows)))
-        width = max(len(row) for row in rows)
-        chart = [row.ljust(width) for row in rows]
-        return len(chart), width, chart
-
-    def _check_chars(self, used: set[str]) -> None:
-        """Refuse chars that have no meaning, or two."""
-        meanings = {
-            char: ["a start spot" if char == START_SPOT else "nothing"]
-            for char in (START_SPOT, *BLANKS)
-        }
-        for kind in self.things:
-            meanings.setdefault(kind.char, []).append(kind.name)
-        game = type(self.rules).__name__
-        for char in sorted(used):
-            if char not in meanings:
-                raise ConfigError(
-                    f"the map of {game} uses {char!r}, but no Kind has that char: known "
-                    f"are {' '.join(sorted(meanings.keys() - {' '}))}."
-                )
-            if len(meanings[char]) > 1:
-                raise ConfigError(
-                    f"the map of {game} uses {char!r}, which stands for "
-                    f"{' and '.join(meanings[char])}: give them different chars."
-                )
 
     def _measure(self) -> None:
         windows = [
@@ -195,6 +156,11 @@ class Layout:
     def layer_number(self, layer: str) -> int:
         """Return the number of a layer, by name."""
         number = self._layer_numbers.get(layer)
+        if isinstance(layer, Kind):
+            raise ConfigError(
+                f"the layer is the Kind '{layer.name}', expected its name: write "
+                f"layer='{layer.layer}'."
+            )
         if number is None:
             raise ConfigError(
                 f"{type(self.rules).__name__} has no layer '{layer}': "
@@ -232,7 +198,10 @@ class Layout:
 
     def parts(self, body: Body) -> dict[str, Part]:
         """Return the parts of a body's observation, by name."""
-        return {name: self._part(look) for name, look in body.sees.items()}
+        try:
+            return {name: self._part(look) for name, look in body.sees.items()}
+        except ConfigError as error:
+            raise ConfigError(f"{body.place}: {error}") from error
 
     def _part(self, look: Window | Vector) -> Part:
         if isinstance(look, Vector):
@@ -262,6 +231,22 @@ class Layout:
             size = int(np.prod(column.shape))
             labels += [name] if column.shape == () else [f"{name}.{i}" for i in range(size)]
         return labels
+
+
+def _checked_roster(rules: GridGame) -> tuple[Body, ...]:
+    if not hasattr(rules, "settings"):
+        raise ConfigError(
+            f"{method_prefix(type(rules), '__init__')}{type(rules).__name__}.__init__ does "
+            "not call super().__init__(settings): write it as its first line, or use "
+            "declare instead."
+        )
+    roster = rules.roster()
+    if not isinstance(roster, Sequence) or not all(isinstance(b, Body) for b in roster):
+        raise ConfigError(
+            f"{method_prefix(type(rules), 'roster')}{type(rules).__name__}.roster returned "
+            f"a {type(roster).__name__}, expected a list with one Body per agent."
+        )
+    return tuple(roster)
 
 
 def _effect(name: str, facing: int) -> tuple[int | None, int]:

@@ -21,21 +21,14 @@ from pydantic import Field
 
 from rookery.config.base import Settings
 from rookery.errors import ConfigError
+from rookery.games.gridworld import declared
+from rookery.games.locate import caller_place
+from rookery.games.sources import Sources
 from rookery.specs import Array
 
 if TYPE_CHECKING:
     from rookery.games.gridworld.agent import Me
     from rookery.games.gridworld.world import World
-
-MOVES = ("up", "right", "down", "left")
-"""Moves on the map; the agent then faces the direction of its move."""
-STEPS = ("forward", "step_right", "backward", "step_left")
-"""Moves relative to the agent's facing, which does not change."""
-TURNS = ("turn_right", "turn_left")
-"""Quarter turns."""
-
-AGENTS = "agents"
-"""The layer that agents are on."""
 
 
 class GridSettings(Settings):
@@ -87,6 +80,12 @@ class Kind:
     name: str = ""
     """The name it is assigned to on `self`: the label of its channel in windows."""
     id: int = 0
+    place: str = field(default="", repr=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        declared.check_kind(self)
+        self.place = self.place or caller_place()
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,9 @@ class Window:
     """Cells to its left, and as many to its right."""
     rotated: bool = False
     """Whether it turns with the agent's `facing`."""
+
+    def __post_init__(self) -> None:
+        declared.check_window(self)
 
     @property
     def reach(self) -> tuple[int, int, int]:
@@ -137,6 +139,7 @@ class Vector:
     """The names of the columns, in order."""
 
     def __init__(self, *columns: str) -> None:
+        declared.check_vector(columns)
         object.__setattr__(self, "columns", columns)
 
 
@@ -162,6 +165,13 @@ class Body:
     name: str = ""
     """The name it is assigned to on `self`, which is the agents' role."""
     kind: Kind = field(default_factory=Kind)
+    place: str = field(default="", repr=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        self.actions = declared.checked_actions(self.actions)
+        declared.check_sees(self.sees, (Window, Vector))
+        self.place = self.place or caller_place()
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,12 @@ class StateColumn:
     """The shape of one value; by default a single number."""
     default: float = 0
     """The value at the start of an episode."""
+    place: str = field(default="", repr=False, compare=False)
+    """The user's line that declares it, for messages."""
+
+    def __post_init__(self) -> None:
+        declared.check_column(self)
+        object.__setattr__(self, "place", caller_place())
 
 
 class PerCell(StateColumn):
@@ -238,8 +254,8 @@ class GridGame:
         Must be overridden; called once, when the game is built.
         """
         raise ConfigError(
-            f"{type(self).__name__} has no declare method: write one that assigns kinds, "
-            "bodies and columns to self."
+            f"{Sources(type(self)).prefix()}{type(self).__name__} has no declare method: "
+            "write one that assigns kinds, bodies and columns to self."
         )
 
     def roster(self) -> Sequence[Body]:
@@ -252,9 +268,14 @@ class GridGame:
         """
         bodies = [value for value in vars(self).values() if isinstance(value, Body)]
         if len(bodies) != 1:
+            advice = (
+                "write a roster method that returns one per agent"
+                if bodies
+                else "assign one to self in declare, such as self.picker = grid.Body(…)"
+            )
             raise ConfigError(
-                f"{type(self).__name__} declares {len(bodies)} bodies, expected one: "
-                "declare one Body, or write a roster method that returns one per agent."
+                f"{Sources(type(self)).prefix('declare')}{type(self).__name__} declares "
+                f"{len(bodies)} bodies, expected one: {advice}."
             )
         return bodies * self.settings.agents
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rookery.games.gridworld.layout import NOWHERE, Layout
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.names import AGENTS
 from rookery.games.gridworld.world import World
 from rookery.specs import Array
 

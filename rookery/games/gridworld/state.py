@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from rookery.games.hints import Advice
 from rookery.specs import Array
+
+CLOSE = 0.75
+"""How similar a name must be to be suggested."""
+DECLARE = "declare it with PerAgent, PerWorld or PerCell."
 
 
 class StateArrays:
@@ -71,10 +77,11 @@ class StateView:
         raise self._undeclared(name)
 
     def _undeclared(self, name: str) -> AttributeError:
-        return AttributeError(
-            f"{self._owners} have no column '{name}': declare it with PerAgent, PerWorld "
-            "or PerCell."
-        )
+        known = [*self.__dict__, *dir(type(self))]
+        public = [word for word in known if not word.startswith("_")]
+        close = difflib.get_close_matches(name, public, n=1, cutoff=CLOSE)
+        advice = f"did you mean '{close[0]}'?" if close else DECLARE
+        return Advice(f"{self._owners} have no column '{name}': {advice}")
 
     def bind(self, **attributes: Any) -> None:
         """Set attributes permanently: columns, and other parts of the object."""

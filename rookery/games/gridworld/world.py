@@ -13,12 +13,27 @@ import numpy as np
 from rookery.errors import ConfigError
 from rookery.games.gridworld.agent import Me
 from rookery.games.gridworld.layout import Layout
+from rookery.games.gridworld.names import AGENTS
 from rookery.games.gridworld.random import WorldRandom
-from rookery.games.gridworld.rules import AGENTS, Kind, PerAgent, PerCell, PerWorld
+from rookery.games.gridworld.rules import Kind, PerAgent, PerCell, PerWorld
 from rookery.games.gridworld.state import StateArrays, StateView
+from rookery.games.sources import Sources
 from rookery.specs import Array
 
 NEVER = np.iinfo(np.int32).max
+
+
+def check_probability(probability: Any) -> None:
+    """Raise a `ConfigError` for a number outside 0 … 1."""
+    least = most = probability
+    if np.ndim(probability):
+        least, most = np.min(probability), np.max(probability)
+    if not (least >= 0 and most <= 1):
+        wrong = most if least >= 0 else least
+        raise ConfigError(
+            f"the probability is {wrong:.4g}, expected a number from 0 to 1: limit it, "
+            "with np.clip or in the settings with Field(…, ge=0, le=1)."
+        )
 
 
 class World(StateView):
@@ -82,24 +97,34 @@ class World(StateView):
         self._per_agent("back", np.int64)
         self._per_agent("ended", np.bool_)
         self._per_agent("done", np.bool_)
-        for name in ("reward", "score", *self.layout.rules.counts):
+        for name in ("reward", "score"):
+            self._per_agent(name, np.float32)
+        for name in self.layout.rules.counts:
+            self._check_free(name, "has a count", "counts")
             self._per_agent(name, np.float32)
         for number in self.layout.mortal_layers:
             self._per_cell(f"expiry_{number}", np.int32, NEVER)
-        taken = {*dir(self), *dir(Me), *World.__annotations__, *Me.__annotations__}
-        taken |= {*self.__dict__, *self.agents[0].__dict__}
         for name, column in self.layout.columns.items():
-            if name in taken:
-                raise ConfigError(
-                    f"{type(self.layout.rules).__name__} declares a column '{name}', but "
-                    "the engine uses that name: choose another."
-                )
+            self._check_free(name, "declares a column", "", column.place)
             if isinstance(column, PerCell):
                 self._per_cell(name, column.dtype, column.default, column.shape)
             elif isinstance(column, PerAgent):
                 self._per_agent(name, column.dtype, column.shape, column.default)
             elif isinstance(column, PerWorld):
                 self._per_world(name, column.dtype, column.shape, column.default)
+
+    def _check_free(self, name: str, what: str, attribute: str, place: str = "") -> None:
+        """Refuse a name that is in use."""
+        taken = {*World.__annotations__, *Me.__annotations__, *self.__dict__}
+        if name not in taken and not hasattr(World, name) and not hasattr(Me, name):
+            return
+        rules = type(self.layout.rules)
+        where = f"{place}: " if place else Sources(rules).prefix(attribute)
+        is_count = not attribute and name in self.layout.rules.counts
+        use = "is a count already" if is_count else "is in use"
+        raise ConfigError(
+            f"{where}{rules.__name__} {what} '{name}', but that name {use}: choose another."
+        )
 
     def _per_cell(
         self, name: str, dtype: Any, default: float = 0, shape: tuple[int, ...] = ()
@@ -127,6 +152,38 @@ class World(StateView):
         self.columns.blank()
         self.layer(AGENTS)[:, self.layout.outside] = self.layout.kinds[1].id
 
+    def checked(self, where: Any) -> Any:
+        """Return `where` if it is bools, one per world or one for all, or refuse it.
+
+        Whole numbers would be taken for the numbers of worlds.
+        """
+        if isinstance(where, np.ndarray):
+            if where.dtype == np.bool_ and where.shape in ((self.worlds,), ()):
+                return where
+            text = f"{where.shape} {where.dtype}"
+        elif isinstance(where, bool | np.bool_):
+            return np.full(self.worlds, where)
+        else:
+            text = f"a {type(where).__name__}"
+        raise ConfigError(
+            f"where is {text}, expected ({self.worlds},) bool, one per world: compare, as "
+            "in where=me.marks > 0."
+        )
+
+    def _declared(self, kind: Any) -> Kind:
+        """Return a kind if the game has declared it, or refuse it."""
+        if not isinstance(kind, Kind):
+            raise ConfigError(
+                f"got {kind!r} for a kind, expected the Kind itself: pass self.NAME as "
+                "assigned in declare."
+            )
+        if not kind.id:
+            raise ConfigError(
+                f"the Kind of {kind.place or 'this line'} was not declared: assign it to "
+                "self in declare."
+            )
+        return kind
+
     # The contents of cells.
 
     def layer(self, name: str) -> Array:
@@ -147,15 +204,18 @@ class World(StateView):
 
     def has(self, kind: Kind, cells: Array) -> Array:
         """Return whether a thing of this kind is in these cells."""
+        kind = self._declared(kind)
         content = self.layer(kind.layer).reshape(-1).take(self.base + cells)
         return np.asarray(content == kind.id)
 
     def mask(self, kind: Kind) -> Array:
         """Return where things of this kind are, (worlds, cells) bool."""
-        return np.asarray(self.layer(kind.layer) == kind.id)
+        return np.asarray(self.layer(self._declared(kind).layer) == kind.id)
 
     def near(self, kind: Kind, radius: int = 1) -> Array:
         """Count things of a kind within `radius` steps of each cell, (worlds, cells)."""
+        if radius < 0:
+            raise ConfigError(f"near() got the radius {radius}, expected at least 0.")
         height, width = self.layout.height, self.layout.width
         present = self.mask(kind)[:, self.layout.inside].reshape(-1, height, width)
         padded = np.pad(present.astype(np.int16), ((0, 0), (radius,) * 2, (radius,) * 2))
@@ -181,14 +241,16 @@ class World(StateView):
         """
         spots = self.base + cells
         inside = ~self.layout.outside.take(spots - self.base)
-        self._lay(kind, spots[inside if where is None else inside & where])
+        self._lay(kind, spots[inside if where is None else inside & self.checked(where)])
 
     def clear(self, cells: Array, layer: str, where: Array | None = None) -> None:
         """Remove the thing on a layer from a cell."""
         if layer == AGENTS:
             raise ConfigError("agents cannot be cleared: use me.leave or me.end.")
         spots = self.base + cells
-        self.layer(layer).reshape(-1)[spots if where is None else spots[where]] = 0
+        if where is not None:
+            spots = spots[self.checked(where)]
+        self.layer(layer).reshape(-1)[spots] = 0
 
     def fill(self, kind: Kind, mask: Array) -> None:
         """Put things of a kind into all cells of a mask, (worlds, cells) or (cells,)."""
@@ -220,6 +282,7 @@ class World(StateView):
             self._lay(kind, spots[keep][indices == i])
 
     def _lay(self, kind: Kind, spots: Array) -> None:
+        kind = self._declared(kind)
         self.layer(kind.layer).reshape(-1)[spots] = kind.id
         number = self.layout.layer_number(kind.layer)
         if number in self.layout.mortal_layers:
@@ -230,6 +293,7 @@ class World(StateView):
     def _lucky(self, chance: Any) -> tuple[Array, Array]:
         """Draw for every cell; return those drawn, and a number in [0, 1) for each."""
         inside = self.layout.inside
+        check_probability(chance)
         if np.ndim(chance):
             every_cell = np.broadcast_to(chance, (self.worlds, self.layout.cells))
             probability = every_cell[:, inside]
@@ -254,12 +318,15 @@ class World(StateView):
 
     def chance(self, probability: Any) -> Array:
         """Return True with this probability."""
+        check_probability(probability)
         return np.asarray(self.uniform() < probability)
 
     def integers(self, below: int) -> Array:
         """Return an integer in [0, below)."""
+        if np.min(below) < 1:
+            raise ConfigError(f"integers() got {below}, expected at least 1.")
         return (self.uniform() * below).astype(np.int64)
 
     def end(self, where: Array) -> None:
         """End the episode where `where` is True; all agents are terminated."""
-        self.over |= where
+        self.over |= self.checked(where)

@@ -854,9 +854,11 @@ def test_part_of_another_shape_breaks_the_contract():
     with pytest.raises(GameError) as raised:
         conformance(OneAxisTooMany).keeps_its_contract()
 
+    line = Sum.observe.__code__.co_firstlineno
     assert str(raised.value) == (
         "game 'oneaxistoomany' gave agent 'anna' part 'total' as (4, 1, 1) float32, "
-        "expected (4, 1) float32: the first axis is the world, the others are as declared."
+        f"expected (4, 1) float32 (test_checks.py, line {line}): the first axis is the "
+        "world, the others are as declared."
     )
 
 
@@ -872,24 +874,27 @@ def test_contract_is_checked_beyond_the_first_episode():
 def test_failing_check_does_not_stop_the_others():
     findings = list(check_game(entry_of(KeepsStateOnItself), Field.Settings()))
 
-    failed = {finding.sentence for finding in findings if finding.result == "failed"}
-    assert len(findings) == len(SENTENCES)
-    assert failed >= {
-        "After restoring a snapshot, the same actions have the same results.",
-        "After a reset, nothing of the last episode remains.",
-    }
+    failed = {f.sentence: f.detail for f in findings if f.result == "failed"}
+    assert {finding.sentence for finding in findings} >= set(SENTENCES)
+    assert (
+        "self.gems (test_checks.py, line"
+        in failed["After restoring a snapshot, the same actions have the same results."]
+    )
+    assert failed["After a reset, nothing of the last episode remains."] == (
+        "for the same reason as above"
+    )
 
 
 @pytest.mark.usefixtures("quick")
 def test_game_that_breaks_its_contract_fails_with_the_message_of_the_guard():
     findings = list(check_game(entry_of(OneAxisTooMany), Settings()))
 
-    first = findings[0]
-    assert first.sentence == (
+    second = findings[1]
+    assert second.sentence == (
         "Everything the game returns has the declared shape and type."
     )
-    assert first.result == "failed"
-    assert first.detail.startswith("game 'oneaxistoomany' gave agent 'anna' part")
+    assert second.result == "failed"
+    assert second.detail.startswith("game 'oneaxistoomany' gave agent 'anna' part")
 
 
 @pytest.mark.usefixtures("quick")
@@ -917,10 +922,21 @@ class RaisesLate(Field):
 
 
 @pytest.mark.usefixtures("quick")
-def test_whatever_a_game_raises_fails_its_checks_with_one_line():
+def test_whatever_a_game_raises_is_reported_once_and_the_other_checks_are_skipped():
     findings = list(check_game(entry_of(RaisesLate), Field.Settings()))
 
     line = RaisesLate.after.__code__.co_firstlineno + 2
-    assert len(findings) == len(SENTENCES)
-    assert {finding.result for finding in findings} == {"failed"}
-    assert all(f"(test_checks.py, line {line})" in f.detail for f in findings)
+    assert [finding.result for finding in findings] == ["passed", "failed", "skipped"]
+    assert f"(test_checks.py, line {line})" in findings[1].detail
+    assert findings[2].detail == "they need a game that plays"
+
+
+@pytest.mark.usefixtures("quick")
+def test_game_that_cannot_be_built_is_reported_once():
+    class Nowhere(Field):
+        map = "#"
+
+    findings = list(check_game(entry_of(Nowhere), Field.Settings()))
+
+    assert [finding.result for finding in findings] == ["failed", "skipped"]
+    assert "there is room to start for only 0" in findings[0].detail

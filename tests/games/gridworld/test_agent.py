@@ -425,7 +425,7 @@ def test_beam_has_as_many_lanes_as_it_is_wide(alone, width, rows):
 @pytest.mark.parametrize("facing", FACINGS.values(), ids=FACINGS)
 def test_wide_beam_turns_with_the_agent(board, facing):
     class Hall(Yard):
-        map = "P" + "\n........." * 8
+        map = "P........" + "\n........." * 8
 
     hall = board(Hall, agents=1)
     hall.place(0, 4, 4, facing)

@@ -94,10 +94,17 @@ def test_dots_and_spaces_are_empty(board):
         assert not drawn.world.layer(layer).any()
 
 
-def test_short_lines_are_filled_up_with_empty_cells(board):
-    layout = board(village("P\n#..#\n"), agents=1).engine.layout
+def test_short_lines_are_filled_up_where_empty_cells_are_spaces(board):
+    layout = board(village("P\n#  #\n"), agents=1).engine.layout
 
     assert (layout.height, layout.width) == (2, 4)
+
+
+def test_short_line_is_refused_where_empty_cells_are_dots(board):
+    with pytest.raises(
+        ConfigError, match=r"row 1 of the map of Village has 1 cells, expect"
+    ):
+        board(village("P\n#..#\n"), agents=1)
 
 
 def test_blank_lines_around_the_drawing_are_ignored(board):
@@ -116,8 +123,8 @@ def test_blank_lines_within_the_drawing_are_empty_rows(board):
 @pytest.mark.parametrize("char", ["x", "ß", "\t", "0"])
 def test_unknown_char_is_an_error_that_lists_the_known_ones(board, char):
     message = (
-        rf"map of Village uses {re.escape(repr(char))}, but no Kind has that char: known "
-        r"are # .*P b g s\."
+        rf"map of Village uses {re.escape(repr(char))} in row 1, column 3, but no Kind has "
+        r"that char: known are # .*P b g s\."
     )
 
     with pytest.raises(ConfigError, match=message):
@@ -125,7 +132,7 @@ def test_unknown_char_is_an_error_that_lists_the_known_ones(board, char):
 
 
 def test_map_cannot_draw_an_agents_body(board):
-    with pytest.raises(ConfigError, match="uses '@', but no Kind has that char"):
+    with pytest.raises(ConfigError, match=r"uses '@' in row 1, .*no Kind has that char"):
         board(village("P.@"), agents=1)
 
 

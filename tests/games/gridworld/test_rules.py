@@ -244,7 +244,8 @@ def test_rules_without_a_body_are_an_error_that_says_so(board):
             del self.sheep
 
     with pytest.raises(
-        ConfigError, match=r"Ghosts declares 0 bodies, expected one: declare one Body"
+        ConfigError,
+        match=r"Ghosts declares 0 bodies, expected one: assign one to self in declare",
     ):
         board(Ghosts)
 

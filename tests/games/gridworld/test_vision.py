@@ -14,7 +14,7 @@ from rookery.games.gridworld import (
     Vector,
     Window,
 )
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.names import AGENTS
 
 UP, RIGHT, DOWN, LEFT = range(4)
 FACINGS = {"up": UP, "right": RIGHT, "down": DOWN, "left": LEFT}

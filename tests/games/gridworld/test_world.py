@@ -7,7 +7,7 @@ import pytest
 
 from rookery.errors import ConfigError
 from rookery.games.gridworld import Body, GridGame, GridSettings, Kind, Window
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.names import AGENTS
 
 EVERY_BIT = np.uint32(0xFFFFFFFF)
 

@@ -1,22 +1,62 @@
-"""Contests in grid games: two agents go for one thing.
+"""Fairness: equal seats do equally well, and contests for one thing have one winner.
 
-Only one may get it, and no agent may win more often than it loses.
+Seats are compared by the rewards of one player in all of them. In grid games contests are
+looked at one by one: two agents go for one thing, only one may get it, and no agent may win
+more often than it loses.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from rookery.games.base import GameWrapper, Outcome
+from rookery.games.base import Game, GameWrapper, Outcome
 from rookery.games.conformance.playback import Broken
 from rookery.games.gridworld import GridEngine
-from rookery.games.gridworld.rules import AGENTS
+from rookery.games.gridworld.names import AGENTS
 from rookery.specs import Array
 
+LIMIT = 5.0
+"""In standard errors; equal seats exceed it about once in a million checks."""
+
 Pair = tuple[int, int]
+
+
+def equal_seats(game: Game) -> list[tuple[str, list[int]]]:
+    """Return the roles with several agents of the same spec, and these agents."""
+    alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for i, spec in enumerate(game.agents):
+        alike[spec.role, tuple(spec.parts.items()), spec.actions].append(i)
+    return [(key[0], members) for key, members in alike.items() if len(members) > 1]
+
+
+def compare_seats(rewards: Array, members: list[int], label: str) -> None:
+    """Raise `Broken` if a seat does better or worse than the mean of all seats.
+
+    Worlds differ in their random numbers, and turns in the order of acting, which all
+    worlds share. The standard error includes both.
+
+    Args:
+        rewards: (turns, worlds, members).
+        members: the agents that are compared.
+        label: their role and player, for the message.
+    """
+    gaps = rewards.astype(np.float64)
+    gaps -= gaps.mean(axis=2, keepdims=True)
+    mean = gaps.sum(axis=0).mean(axis=0)
+    by_world = gaps.sum(axis=0).var(axis=0, ddof=1) / gaps.shape[1]
+    by_turn = gaps.mean(axis=1).var(axis=0, ddof=1) * len(gaps)
+    error = np.abs(mean) / np.maximum(np.sqrt(by_world + by_turn), 1e-6)
+    worst = int(error.argmax())
+    if error[worst] > LIMIT:
+        raise Broken(
+            f"seat {members[worst]} of {label} gets {mean[worst]:+.3g} relative to the "
+            f"mean of all seats, {error[worst]:.0f} standard errors"
+        )
 
 
 class Contests(GameWrapper):
@@ -114,7 +154,7 @@ class Contests(GameWrapper):
         if self._doubled:
             raise Broken(self._doubled)
 
-    def check_winners(self, limit: float) -> None:
+    def check_winners(self) -> None:
         """Raise `Broken` if an agent wins more, or fewer, contests than it loses.
 
         The order of acting is drawn once per turn for all worlds, so a turn counts as one
@@ -125,7 +165,7 @@ class Contests(GameWrapper):
         noise = np.sqrt((wins**2).sum(axis=0))
         error = np.abs(total) / np.maximum(noise, 1)
         worst = int(error.argmax())
-        if error[worst] > limit:
+        if error[worst] > LIMIT:
             raise Broken(
                 f"agent {worst} wins {abs(total[worst]):.0f} contests for one thing "
                 f"{'more' if total[worst] > 0 else 'fewer'} than it loses, "
