@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
+    from rookery.api.environments import to_gymnasium as to_gymnasium
+    from rookery.api.environments import to_gymnasium_vector as to_gymnasium_vector
+    from rookery.api.environments import to_pettingzoo as to_pettingzoo
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.errors import AlgorithmError as AlgorithmError
@@ -30,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.studies.schelling import schelling as schelling
 
 _NAMES = {
+    "api.environments": ("to_gymnasium", "to_gymnasium_vector", "to_pettingzoo"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

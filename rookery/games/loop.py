@@ -67,7 +67,7 @@ class GameLoop:
         def choose(phase: tuple[int, ...], observations: Observations) -> Array:
             for i, observation in zip(phase, split(observations), strict=True):
                 active[:, i] = observation.active
-                actions[:, i] = self._actions_of(i, observation)
+                actions[:, i] = choose_actions(self.players[i], observation, self._turn)
             return actions[:, phase]
 
         outcome = play_turn(self.game, choose)
@@ -78,30 +78,35 @@ class GameLoop:
         self._turn += 1
         return Turn(self._turn - 1, active, actions, outcome, ended, closing)
 
-    def _actions_of(self, i: int, observation: Observation) -> Array:
-        """Return the actions of a player, which must be legal; 0 where it is inactive."""
-        spec = self.players[i].spec
-        with player_errors(spec.id, "act"):
-            actions = np.asarray(self.players[i].act(observation, self._turn))
-        if actions.shape != observation.active.shape or actions.dtype.kind not in "biu":
-            raise PlayerError(
-                f"the player of agent '{spec.id}' returned {actions.shape} "
-                f"{actions.dtype}, expected {observation.active.shape} integers: return "
-                "one action per world."
-            )
-        wrong = (actions < 0) | (actions >= spec.num_actions)
-        if observation.legal is not None:
-            rows = np.arange(len(actions))
-            wrong |= ~observation.legal[rows, np.where(wrong, 0, actions)]
-        wrong &= observation.active
-        if wrong.any():
-            world = int(wrong.argmax())
-            raise PlayerError(
-                f"the player of agent '{spec.id}' chose action {actions[world]} in world "
-                f"{world}: choose integers from 0 to {spec.num_actions - 1} that are "
-                "legal in the observation."
-            )
-        return np.where(observation.active, actions, 0)
+
+def choose_actions(player: Player, observation: Observation, turn: int) -> Array:
+    """Return the actions of a player, which must be legal; 0 where it is inactive."""
+    spec = player.spec
+    with player_errors(spec.id, "act"):
+        actions = np.asarray(player.act(observation, turn))
+    if actions.shape != observation.active.shape or actions.dtype.kind not in "biu":
+        raise PlayerError(
+            f"the player of agent '{spec.id}' returned {actions.shape} {actions.dtype}, "
+            f"expected {observation.active.shape} integers: return one action per world."
+        )
+    wrong = find_illegal(actions, observation, spec.num_actions)
+    if wrong.any():
+        world = int(wrong.argmax())
+        raise PlayerError(
+            f"the player of agent '{spec.id}' chose action {actions[world]} in world "
+            f"{world}: choose integers from 0 to {spec.num_actions - 1} that are legal in "
+            "the observation."
+        )
+    return np.where(observation.active, actions, 0)
+
+
+def find_illegal(actions: Array, observation: Observation, num_actions: int) -> Array:
+    """Return the worlds in which an active agent's action is not legal, (worlds,) bool."""
+    wrong = (actions < 0) | (actions >= num_actions)
+    if observation.legal is not None:
+        rows = np.arange(len(actions))
+        wrong |= ~observation.legal[rows, np.where(wrong, 0, actions)]
+    return wrong & observation.active
 
 
 def split(observations: Observations) -> Iterator[Observation]:
