@@ -12,7 +12,13 @@ from rookery.config.base import Settings
 from rookery.errors import ConfigError
 from rookery.games.base import Outcome
 from rookery.games.export.pictures import FPS, HUMAN, check_mode, render, render_modes, show
-from rookery.games.export.seats import SeatedGame, checked_actions, checked_seed, seat_info
+from rookery.games.export.seats import (
+    SeatedGame,
+    checked_actions,
+    checked_seed,
+    first_info,
+    seat_info,
+)
 from rookery.games.export.spaces import (
     action_mask,
     action_space,
@@ -24,7 +30,7 @@ from rookery.games.registry import Entry, MakePlayer
 from rookery.specs import Array
 
 
-class SeatEnv(gymnasium.Env[Any, int]):
+class SeatEnv(gymnasium.Env[Any, Any]):
     """One seat of one world. A step is a turn, also while the agent is not active.
 
     In games whose agents act one after the other, the observation is what the agent
@@ -103,7 +109,7 @@ class SeatEnv(gymnasium.Env[Any, int]):
         return first_world(observed(self.agent, self._seats.observations[self._index]))
 
     def _info(self, outcome: Outcome | None = None) -> dict[str, Any]:
-        return first_world(seat_info(self._seats, self._index, outcome))
+        return first_info(seat_info(self._seats, self._index, outcome))
 
     def _print(self) -> None:
         if self.render_mode == HUMAN:

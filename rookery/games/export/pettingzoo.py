@@ -12,7 +12,7 @@ from rookery.config.base import Settings
 from rookery.errors import ConfigError, nearest
 from rookery.games.base import Outcome
 from rookery.games.export.pictures import FPS, HUMAN, check_mode, render, render_modes, show
-from rookery.games.export.seats import SeatedGame, checked_actions, seat_info
+from rookery.games.export.seats import SeatedGame, checked_actions, first_info, seat_info
 from rookery.games.export.spaces import (
     MASK,
     action_mask,
@@ -33,7 +33,7 @@ from pettingzoo import ParallelEnv
 ByAgent = dict[str, Any]
 
 
-class GameParallelEnv(ParallelEnv[str, Any, int]):
+class GameParallelEnv(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     """One world of a game, with all seats played from outside.
 
     A step is a turn. Agents have their Rookery ids; the names of their actions are in
@@ -158,7 +158,7 @@ class GameParallelEnv(ParallelEnv[str, Any, int]):
 
     def _info(self, agent: str, outcome: Outcome | None = None) -> dict[str, Any]:
         index = self._index(agent)
-        return first_world(seat_info(self._seats, index, outcome))
+        return first_info(seat_info(self._seats, index, outcome))
 
     def _print(self) -> None:
         if self.render_mode == HUMAN:

@@ -130,7 +130,7 @@ class SeatedGame:
         self.game = self._entry.build_guarded(self._settings, self._worlds, seed)
         self._seated = self._entry.seat_players(self.game, self._players, seed)
         shape = (self._worlds, len(self.agents))
-        self.episodes = Episodes(*shape)
+        self.episodes = Episodes(*shape, self.game.counts)
         self._chosen = np.zeros(shape, np.int64)
         self._turn = 0
         self._begin_turn()
@@ -204,6 +204,16 @@ def checked_actions(actions: Any, shape: tuple[int, ...], label: str) -> Array:
             f"{label} {actions!r:.60}, {array.shape} {array.dtype}: give {expected}."
         )
     return array.astype(np.int64)
+
+
+def first_info(info: dict[str, Any]) -> dict[str, Any]:
+    """Return the info of world 0, with single values as plain numbers and bools."""
+    return {
+        name: first_info(value)
+        if isinstance(value, dict)
+        else (value[0].item() if value.ndim == 1 else value[0])
+        for name, value in info.items()
+    }
 
 
 def seat_info(

@@ -17,7 +17,9 @@ MASK = "action_mask"
 
 def observation_space(game: Game, spec: AgentSpec) -> spaces.Space[Any]:
     """Return the space of an agent's observations: a Box, or a Dict of them by part."""
-    boxes = {name: _box(game, part) for name, part in spec.parts.items()}
+    boxes: dict[str, spaces.Space[Any]] = {
+        name: _box(game, part) for name, part in spec.parts.items()
+    }
     return next(iter(boxes.values())) if len(boxes) == 1 else spaces.Dict(boxes)
 
 
@@ -50,10 +52,10 @@ def action_mask(observation: Observation) -> Array | None:
 
 
 def first_world(tree: Any) -> Any:
-    """Return the entry of world 0 in arrays of one world, at any depth of dicts."""
+    """Return the arrays of world 0, at any depth of dicts."""
     if isinstance(tree, dict):
-        return {name: first_world(entry) for name, entry in tree.items()}
-    return tree[0]
+        return {name: first_world(array) for name, array in tree.items()}
+    return tree[0, ...]
 
 
 def _box(game: Game, part: Part) -> spaces.Box:
