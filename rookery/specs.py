@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+PICTURE_SCALE = 1 / 255
+"""The scale of pictures, whose colours are bytes."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,16 @@ class Part:
     """Names of the entries along the first axis, if any: ('wall', 'gem', …)."""
     scale: float = 1.0
     """Factor that a network applies to it: 1 / 255 for images."""
+
+    @property
+    def description(self) -> str:
+        """Shape, dtype and labels, and how networks scale it, if they do."""
+        text = f"{self} of {', '.join(self.labels)}" if self.labels else str(self)
+        if self.scale == 1.0:
+            return text
+        if self.scale == PICTURE_SCALE:
+            return f"{text}, divided by 255, as a picture"
+        return f"{text}, multiplied by {self.scale:g}"
 
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"

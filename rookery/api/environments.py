@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rookery.config.messages import shown
 from rookery.config.parse import merge
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, nearest
-from rookery.evaluation.play import Seats, agents_of, assign_seats
+from rookery.evaluation.play import Seat, Seats, agents_of, assign_seats
 from rookery.games.registry import Entry, MakePlayer, entry_of
 from rookery.plugins import load_module
+from rookery.runs.run import Run
 
 if TYPE_CHECKING:
     from rookery.games.export.gymnasium import SeatEnv
@@ -47,7 +49,7 @@ def to_gymnasium(
     game: str | type,
     /,
     agent: int | str = 0,
-    others: Seats = "random",
+    others: Seats | Run = "random",
     *,
     seed: int = 0,
     render_mode: str | None = None,
@@ -62,7 +64,8 @@ def to_gymnasium(
             to player, such as `Run.players()`; agents that it leaves out are played at
             random, and an entry for `agent` itself is not used. A player is the name of
             one of the game's scripted players, a class of players, or a trained agent,
-            which acts but does not learn.
+            which acts greedily and does not learn. A `Run` stands for all its agents, as
+            they were at its end.
         seed: of all random numbers, until `reset` is given another one.
         render_mode: 'rgb_array', 'ansi', or 'human', which prints the world at every step.
         **settings: of the game, as in `rookery.train`: `game={"turns": 20}`.
@@ -80,7 +83,7 @@ def to_gymnasium_vector(
     game: str | type,
     /,
     agent: int | str = 0,
-    others: Seats = "random",
+    others: Seats | Run = "random",
     *,
     num_envs: int = 16,
     seed: int = 0,
@@ -129,7 +132,7 @@ def _configure(
 
 
 def _seat(
-    entry: Entry, config: Config, agent: int | str, others: Seats
+    entry: Entry, config: Config, agent: int | str, others: Seats | Run
 ) -> list[str | MakePlayer | None]:
     """Return one player per agent, and None for the seat that is played from outside."""
     agents = agents_of(entry, config)
@@ -138,11 +141,28 @@ def _seat(
         raise ConfigError(
             f"'{entry.name}' has no agent '{agent}': {nearest(str(agent), ids)}"
         )
+    if isinstance(others, Run):
+        others = _players_of(others)
     players: list[str | MakePlayer | None] = list(assign_seats(agents, others))
     if len(players) != len(ids):
         raise ConfigError(
             f"got {len(players)} players for the {len(ids)} agents of '{entry.name}': name "
             "one for all others, or a mapping from agent id to player."
         )
+    for i, player in zip(ids, players, strict=True):
+        if not (isinstance(player, str) or callable(player)):
+            raise ConfigError(
+                f"the player of agent '{i}' is {shown(player)}: give the name of a player, "
+                "a class of players or a trained agent."
+            )
     players[ids.index(str(agent))] = None
     return players
+
+
+def _players_of(run: Run) -> dict[str, Seat]:
+    """Return who plays each agent of a run: its trained agents and scripted players."""
+    trained = run.players()
+    return {
+        agent.id: trained[agent.id] if agent.algorithm else agent.player or "random"
+        for agent in run.agents
+    }

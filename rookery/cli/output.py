@@ -71,6 +71,7 @@ def game_facts(entry: Entry, agents: Sequence[AgentSpec]) -> dict[str, Any]:
                 "role": spec.role,
                 "actions": list(spec.action_names),
                 "parts": {name: str(part) for name, part in spec.parts.items()},
+                "scales": {name: part.scale for name, part in spec.parts.items()},
             }
             for spec in agents
         ],
@@ -101,10 +102,7 @@ def _agents_table(agents: Sequence[AgentSpec]) -> Table:
     for name in ("agent", "role", "observations", "actions"):
         table.add_column(name)
     for spec in agents:
-        parts = "\n".join(
-            f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
-            for name, part in spec.parts.items()
-        )
+        parts = "\n".join(f"{n}: {part.description}" for n, part in spec.parts.items())
         table.add_row(spec.id, spec.role, parts, ", ".join(spec.action_names))
     return table
 

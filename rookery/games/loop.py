@@ -67,7 +67,7 @@ class GameLoop:
         def choose(phase: tuple[int, ...], observations: Observations) -> Array:
             for i, observation in zip(phase, split(observations), strict=True):
                 active[:, i] = observation.active
-                actions[:, i] = choose_actions(self.players[i], observation, self._turn)
+                actions[:, i] = actions_of(self.players[i], observation, self._turn)
             return actions[:, phase]
 
         outcome = play_turn(self.game, choose)
@@ -79,7 +79,7 @@ class GameLoop:
         return Turn(self._turn - 1, active, actions, outcome, ended, closing)
 
 
-def choose_actions(player: Player, observation: Observation, turn: int) -> Array:
+def actions_of(player: Player, observation: Observation, turn: int) -> Array:
     """Return the actions of a player, which must be legal; 0 where it is inactive."""
     spec = player.spec
     with player_errors(spec.id, "act"):
@@ -89,7 +89,11 @@ def choose_actions(player: Player, observation: Observation, turn: int) -> Array
             f"the player of agent '{spec.id}' returned {actions.shape} {actions.dtype}, "
             f"expected {observation.active.shape} integers: return one action per world."
         )
-    wrong = find_illegal(actions, observation, spec.num_actions)
+    wrong = (actions < 0) | (actions >= spec.num_actions)
+    if observation.legal is not None:
+        rows = np.arange(len(actions))
+        wrong |= ~observation.legal[rows, np.where(wrong, 0, actions)]
+    wrong &= observation.active
     if wrong.any():
         world = int(wrong.argmax())
         raise PlayerError(
@@ -98,15 +102,6 @@ def choose_actions(player: Player, observation: Observation, turn: int) -> Array
             "the observation."
         )
     return np.where(observation.active, actions, 0)
-
-
-def find_illegal(actions: Array, observation: Observation, num_actions: int) -> Array:
-    """Return the worlds in which an active agent's action is not legal, (worlds,) bool."""
-    wrong = (actions < 0) | (actions >= num_actions)
-    if observation.legal is not None:
-        rows = np.arange(len(actions))
-        wrong |= ~observation.legal[rows, np.where(wrong, 0, actions)]
-    return wrong & observation.active
 
 
 def split(observations: Observations) -> Iterator[Observation]:

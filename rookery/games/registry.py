@@ -104,13 +104,6 @@ def find(name: str) -> Entry:
     return entries[name]
 
 
-def entry_of(game: str | type) -> Entry:
-    """Return a game by name, or of a class of games."""
-    if isinstance(game, str):
-        return find(game)
-    return _make_entry(getattr(game, "__name__", type(game).__name__), game)
-
-
 @cache
 def entries_by_name() -> dict[str, Entry]:
     """Return the built-in games by name."""
@@ -159,3 +152,10 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
             ) from error
 
     return build
+
+
+def entry_of(game: str | type) -> Entry:
+    """Return a game by name, or of a class of games."""
+    if isinstance(game, str):
+        return find(game)
+    return _make_entry(getattr(game, "__name__", type(game).__name__), game)

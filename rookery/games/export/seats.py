@@ -19,7 +19,7 @@ from rookery.games.base import Outcome
 from rookery.games.episodes import Episodes
 from rookery.games.export.spaces import MASK, action_mask
 from rookery.games.guard import GuardedGame
-from rookery.games.loop import choose_actions, find_illegal, split
+from rookery.games.loop import actions_of, split
 from rookery.games.players import Observation
 from rookery.games.registry import Entry, MakePlayer
 from rookery.rng import Purpose
@@ -162,13 +162,17 @@ class SeatedGame:
         for i, observation in observations.items():
             if i in self._seated:
                 player = self._seated[i]
-                self._chosen[:, i] = choose_actions(player, observation, self._turn)
+                self._chosen[:, i] = actions_of(player, observation, self._turn)
         if set(phase) & set(self.outside):
             self.observations = {i: observations[i] for i in self.outside}
 
     def _legal_actions(self, agent: int, actions: Array) -> Array:
         spec, observation = self.agents[agent], self.observations[agent]
-        wrong = find_illegal(actions, observation, spec.num_actions)
+        legal = (actions >= 0) & (actions < spec.num_actions)
+        if observation.legal is not None:
+            rows = np.arange(len(actions))
+            legal &= observation.legal[rows, np.where(legal, actions, 0)]
+        wrong = observation.active & ~legal
         if wrong.any():
             world = int(wrong.argmax())
             raise ConfigError(

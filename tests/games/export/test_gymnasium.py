@@ -285,6 +285,10 @@ class TestOneSeat:
         assert "unknown player 'forger' for 'treasurehunt': did you mean 'forager'?" in (
             refused(rookery.to_gymnasium, "treasurehunt", 0, "forger")
         )
+        assert refused(rookery.to_gymnasium, "treasurehunt", 0, {1: 5}) == (
+            "the player of agent '1' is 5: give the name of a player, a class of players or "
+            "a trained agent."
+        )
         assert "unknown agent '7'" in refused(
             rookery.to_gymnasium, "treasurehunt", 0, {7: "random"}
         )
@@ -319,6 +323,12 @@ def test_trained_agents_play_the_other_seats_as_in_a_match(tmp_path: Path) -> No
         returns += envs.step((draws * 4).astype(int))[1]
 
     assert returns.tolist() == match.returns[:, 0].tolist()
+    frozen = rookery.to_gymnasium_vector(
+        "treasurehunt", 0, run, num_envs=2, seed=9, game={"turns": 15}
+    )
+    assert frozen.reset()[0].tobytes() == envs.reset(seed=9)[0].tobytes()
+    for actions in ([0, 1], [2, 3], [1, 1]):
+        assert frozen.step(actions)[0].tobytes() == envs.step(actions)[0].tobytes()
     other = rookery.train("iterated_chicken", run=tmp_path / "two", workers=0, rounds=1)
     assert "cannot play agent '1'" in refused(
         rookery.to_gymnasium, "treasurehunt", 0, other.players()
