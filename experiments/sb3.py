@@ -5,8 +5,9 @@
 
 Stable-Baselines3 is not a dependency of Rookery. Its PPO, with the settings it has by
 default, plays seat 0 (`rookery.to_gymnasium`); the other seats act at random. A seed counts
-if its mean return over 100 episodes is above the 95 % interval of the random player's mean
-in the same seat. Evaluations play all episodes at once (`rookery.to_gymnasium_vector`).
+if its mean return over 100 episodes, with actions drawn as in training, is above the 95 %
+interval of the random player's mean in the same seat. Evaluations play all episodes at once
+(`rookery.to_gymnasium_vector`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ def main() -> None:
     parser.add_argument("--game", default="treasurehunt")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    if find_spec("stable_baselines3") is None:
+        raise SystemExit("this experiment needs more: pip install stable-baselines3")
     returns = {"random": random_returns(arguments.game)}
     for seed in range(arguments.seeds):
         begin = time.monotonic()
@@ -62,11 +66,8 @@ def train(game: str, seed: int, steps: int) -> Any:
     """Return a model that was trained in seat 0."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.monitor import Monitor
 
-    envs = make_vec_env(
-        lambda: Monitor(rookery.to_gymnasium(game, 0)), TRAINING_ENVS, seed=seed
-    )
+    envs = make_vec_env(lambda: rookery.to_gymnasium(game, 0), TRAINING_ENVS, seed=seed)
     is_dict = hasattr(envs.observation_space, "spaces")
     policy = "MultiInputPolicy" if is_dict else "MlpPolicy"
     return PPO(policy, envs, seed=seed, device="cpu").learn(steps)

@@ -104,6 +104,8 @@ def to_gymnasium_vector(
         render_mode: 'rgb_array' or 'ansi'.
         **settings: of the game, as in `rookery.train`: `game={"turns": 20}`.
     """
+    if type(num_envs) is not int or num_envs < 1:
+        raise ConfigError(f"num_envs is {num_envs!r}: give an integer of at least 1.")
     entry, config = _configure(game, seed, settings, num_envs)
     players = _seat(entry, config, agent, others)
     module = load_module("rookery.games.export.vector")

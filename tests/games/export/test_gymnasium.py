@@ -206,9 +206,10 @@ class TestVectorForm:
         assert "leave out reset_mask" in refused(
             envs.reset, options={"reset_mask": np.ones(3, bool)}
         )
-        assert "worlds must be" in refused(
-            rookery.to_gymnasium_vector, "treasurehunt", num_envs=0
-        )
+        for number in (0, 2.0, True):
+            assert refused(
+                rookery.to_gymnasium_vector, "treasurehunt", num_envs=number
+            ) == (f"num_envs is {number}: give an integer of at least 1.")
         assert "use 'ansi' or 'rgb_array'" in refused(
             rookery.to_gymnasium_vector, "treasurehunt", render_mode="human"
         )
@@ -286,8 +287,8 @@ class TestOneSeat:
             refused(rookery.to_gymnasium, "treasurehunt", 0, "forger")
         )
         assert refused(rookery.to_gymnasium, "treasurehunt", 0, {1: 5}) == (
-            "the player of agent '1' is 5: give the name of a player, a class of players or "
-            "a trained agent."
+            "the player of agent '1' is 5: give the name of a player, a class of players "
+            "or a trained agent."
         )
         assert "unknown agent '7'" in refused(
             rookery.to_gymnasium, "treasurehunt", 0, {7: "random"}
