@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-PICTURE_SCALE = 1 / 255
-"""The scale of pictures, whose colours are bytes."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Part:
         text = f"{self} of {', '.join(self.labels)}" if self.labels else str(self)
         if self.scale == 1.0:
             return text
-        if self.scale == PICTURE_SCALE:
+        if self.scale == 1 / 255:
             return f"{text}, divided by 255, as a picture"
         return f"{text}, multiplied by {self.scale:g}"
 
