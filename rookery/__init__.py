@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.agents import load_agent as load_agent
     from rookery.api.digest import Digest as Digest
     from rookery.api.digest import digest as digest
+    from rookery.api.environments import to_gymnasium as to_gymnasium
+    from rookery.api.environments import to_gymnasium_vector as to_gymnasium_vector
+    from rookery.api.environments import to_pettingzoo as to_pettingzoo
     from rookery.api.evaluate import Evaluation as Evaluation
     from rookery.api.evaluate import evaluate as evaluate
     from rookery.api.games import Check as Check
@@ -64,6 +67,7 @@ _NAMES = {
     "api.agents": ("export", "load_agent"),
     "api.runs": ("diff", "list_runs"),
     "api.settings": ("settings",),
+    "api.environments": ("to_gymnasium", "to_gymnasium_vector", "to_pettingzoo"),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

@@ -30,6 +30,16 @@ class Part:
     scale: float = 1.0
     """Factor that a network applies to it: 1 / 255 for images."""
 
+    @property
+    def description(self) -> str:
+        """Shape, dtype and labels, and how networks scale it, if they do."""
+        text = f"{self} of {', '.join(self.labels)}" if self.labels else str(self)
+        if self.scale == 1.0:
+            return text
+        if self.scale == 1 / 255:
+            return f"{text}, divided by 255, as a picture"
+        return f"{text}, multiplied by {self.scale:g}"
+
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"
 

@@ -74,3 +74,21 @@ def test_a_part_has_no_labels_by_default():
 def test_specs_cannot_be_changed(spec, name):
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign"):
         setattr(spec, name, "other")
+
+
+@pytest.mark.parametrize(
+    ("part", "description"),
+    [
+        (
+            Part((2, 5, 5), np.dtype(np.uint8), ("wall", "gem")),
+            "(2, 5, 5) uint8 of wall, gem",
+        ),
+        (
+            Part((3, 7, 7), np.dtype(np.uint8), scale=1 / 255),
+            "(3, 7, 7) uint8, divided by 255, as a picture",
+        ),
+        (Part((4,), np.dtype(np.int16), scale=0.1), "(4,) int16, multiplied by 0.1"),
+    ],
+)
+def test_the_description_of_a_part_says_how_it_is_scaled(part, description):
+    assert part.description == description

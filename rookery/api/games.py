@@ -19,6 +19,8 @@ from rookery.games.registry import Entry, entries_by_name
 from rookery.runs.configure import configure
 from rookery.specs import AgentSpec
 
+ACTIONS_SHOWN = 40
+"""More actions than these are not all named in a table."""
 MARKS = {
     "passed": ("✓", "green"),
     "failed": ("✗", "red"),
@@ -93,6 +95,7 @@ class Description(Shown):
                     "role": spec.role,
                     "actions": list(spec.action_names),
                     "parts": {name: str(part) for name, part in spec.parts.items()},
+                    "scales": {name: part.scale for name, part in spec.parts.items()},
                 }
                 for spec in self.agents
             ],
@@ -126,12 +129,17 @@ def _agents_table(agents: Sequence[AgentSpec]) -> Table:
     for name in ("agent", "role", "observations", "actions"):
         table.add_column(name)
     for spec in agents:
-        parts = "\n".join(
-            f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
-            for name, part in spec.parts.items()
-        )
-        table.add_row(spec.id, spec.role, parts, ", ".join(spec.action_names))
+        parts = "\n".join(f"{n}: {part.description}" for n, part in spec.parts.items())
+        table.add_row(spec.id, spec.role, parts, _actions_text(spec))
     return table
+
+
+def _actions_text(spec: AgentSpec) -> str:
+    """Return the names of an agent's actions; of very many, the first and the last."""
+    names = spec.action_names
+    if len(names) <= ACTIONS_SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])}, …, {names[-1]} ({len(names):,} actions)"
 
 
 def settings_table(rows: Iterable[SettingRow]) -> Table:

@@ -22,16 +22,10 @@ from rookery.games import builtin
 from rookery.games.base import Game
 from rookery.games.declarations import check_built, check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
-<<<<<<< HEAD
-from rookery.games.guard import GuardedGame, locate, player_errors
-from rookery.games.names import complete_name, refuse_unsupported
-||||||| 30babb3
-from rookery.games.guard import GuardedGame, locate, player_errors
-=======
 from rookery.games.guard import GuardedGame
 from rookery.games.locate import explain, is_users_class, located
+from rookery.games.names import complete_name, refuse_unsupported
 from rookery.games.player_guard import player_errors
->>>>>>> check
 from rookery.games.players import Player, RandomPlayer
 from rookery.local_code import name_of
 from rookery.plugins import foreign_name, load_object
@@ -185,3 +179,10 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
             raise GameError(explain(error, subject, rules.__name__, "game")) from error
 
     return build
+
+
+def entry_of(game: str | type) -> Entry:
+    """Return a game by name, or of a class of games."""
+    if isinstance(game, str):
+        return find(game)
+    return _make_entry(getattr(game, "__name__", type(game).__name__), game)

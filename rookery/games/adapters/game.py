@@ -22,7 +22,7 @@ from rookery.config.base import Settings
 from rookery.errors import GameError
 from rookery.games.adapters.parallel import AdapterError, AecAdapter, ParallelGame
 from rookery.games.adapters.settings import RENDER_MODE, ForeignSettings
-from rookery.games.adapters.spaces import AgentSpaces
+from rookery.games.adapters.spaces import AgentSpaces, check_names
 from rookery.games.adapters.world import ForeignWorld, wrap_error
 from rookery.games.base import Game, Observations, Outcome, Phases, are_finite
 from rookery.rng import Purpose
@@ -40,6 +40,8 @@ class ForeignGame(Game):
     factory: ClassVar[Callable[..., Any]]
     """Makes one foreign game."""
     is_drawable: ClassVar[bool]
+    drawing_advice: ClassVar[str] = ""
+    """What to change in the game so that it can be drawn."""
 
     def __init__(
         self, settings: Settings, worlds: int, seed: int, first_world: int = 0
@@ -49,13 +51,14 @@ class ForeignGame(Game):
         assert isinstance(settings, ForeignSettings)
         self.keywords = settings.arguments()
         self._rebuilds = settings.rebuild_each_episode
-        self._sums, self._shrink = settings.reward == "sum", settings.shrink
+        self._sums = settings.reward == "sum"
         copies = [self._build(w) for w in range(worlds)]
         count = len(copies[0].possible_agents)
         self.turn_based = isinstance(copies[0], AecAdapter)
         """Whether one agent at a time is active in each world."""
         self._spaces = [self._spaces_of(copies[0], i) for i in range(count)]
         self.agents = tuple(agent.spec for agent in self._spaces)
+        check_names(self.path, settings, copies[0])
         self._phases = (tuple(range(count)),)
         self._worlds = [self._world(w, copy) for w, copy in enumerate(copies)]
         self._active = np.zeros((count, worlds), bool)
@@ -195,9 +198,19 @@ class ForeignGame(Game):
             raise wrap_error(self.path, "its constructor", number, error) from error
 
     def _spaces_of(self, copy: ParallelGame, index: int) -> AgentSpaces:
-        first = self._first_world
+        first, settings = self._first_world, self.settings
+        assert isinstance(settings, ForeignSettings)
         try:
-            return AgentSpaces(self.path, copy, index, self.worlds, first, self._shrink)
+            return AgentSpaces(
+                self.path,
+                copy,
+                index,
+                self.worlds,
+                first,
+                settings.shrink,
+                settings.without,
+                settings.codes,
+            )
         except GameError:
             raise
         except Exception as error:
@@ -235,10 +248,7 @@ class ForeignGame(Game):
         turn of an episode, nothing has been observed yet, and any copy will do.
         """
         if not self.is_drawable:
-            raise GameError(
-                f"{self.path} has no picture to show: it cannot be made with "
-                f"{RENDER_MODE}='rgb_array'."
-            )
+            raise GameError(f"{self.path} has no picture to show: {self.drawing_advice}.")
         old = self._worlds[w]
         new = self._world(w, self._build(w, **{RENDER_MODE: "rgb_array"}), is_drawable=True)
         self._repeat(w, new, old.episode, old.turn)

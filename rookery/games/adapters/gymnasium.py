@@ -24,6 +24,7 @@ from rookery.games.adapters.parallel import (
 from rookery.games.adapters.settings import (
     RENDER_MODE,
     ForeignSettings,
+    pass_on_render_mode,
     settings_from_signature,
     takes_render_mode,
     with_rebuilding,
@@ -105,6 +106,7 @@ def open_game(path: str) -> type[GymnasiumGame]:
         "__doc__": f"The Gymnasium game {path}.",
         "Settings": settings_from_signature(creator, path, base, spec.kwargs),
         "is_drawable": _is_drawable(creator),
+        "drawing_advice": _drawing_advice(creator),
         "path": path,
         "spec": spec,
     }
@@ -157,3 +159,10 @@ def _is_drawable(creator: Any) -> bool:
         return _takes(creator, RENDER_MODE)
     modes = creator.metadata.get("render_modes", [])
     return takes_render_mode(creator) and "rgb_array" in modes
+
+
+def _drawing_advice(creator: Any) -> str:
+    """Return what to change in a game that cannot be drawn."""
+    if not hasattr(creator, "metadata") or not takes_render_mode(creator):
+        return pass_on_render_mode(creator)
+    return "add 'rgb_array' to the render_modes in its metadata, if it can draw images"

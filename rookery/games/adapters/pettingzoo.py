@@ -9,6 +9,7 @@ from rookery.errors import ConfigError
 from rookery.games.adapters.game import ForeignGame
 from rookery.games.adapters.parallel import AdapterError, AecAdapter, ParallelGame
 from rookery.games.adapters.settings import (
+    pass_on_render_mode,
     settings_from_signature,
     signature_source,
     takes_render_mode,
@@ -56,6 +57,7 @@ def open_game(path: str) -> type[PettingZooGame]:
         "__doc__": f"The PettingZoo game {path}.",
         "Settings": settings_from_signature(arguments, path),
         "is_drawable": takes_render_mode(arguments),
+        "drawing_advice": pass_on_render_mode(arguments),
         "path": path,
         "factory": staticmethod(factory),
     }

@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from types import MappingProxyType, ModuleType, NoneType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
 from rookery.config.base import Settings
@@ -23,6 +23,25 @@ from rookery.config.base import Settings
 PLAIN = (bool, int, float, str, list, tuple, dict, NoneType)
 RENDER_MODE = "render_mode"
 """Set by Rookery, and not a setting."""
+
+
+def _split(names: Any) -> Any:
+    """Return the names in a text such as 'mission,direction', or in a list."""
+    if isinstance(names, str):
+        names = names.split(",")
+    elif isinstance(names, int):  # a part of a Tuple, which is named by its number
+        names = [names]
+    if not isinstance(names, list | tuple):
+        return names
+    is_number = [isinstance(name, int) and not isinstance(name, bool) for name in names]
+    return [
+        str(name) if number else name.strip() if isinstance(name, str) else name
+        for name, number in zip(names, is_number, strict=True)
+    ]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Names of parts."""
 
 
 class ForeignSettings(Settings):
@@ -41,6 +60,17 @@ class ForeignSettings(Settings):
         le=64,
         description="Downscales images by this factor: each square of pixels is replaced "
         "by its mean.",
+    )
+    without: Names = Field(
+        default=(),
+        description="Parts of the observation to leave out, such as a text that cannot be "
+        "stored.",
+    )
+    codes: Names = Field(
+        default=(),
+        description="Parts that look like pictures, bytes of (height, width, 1, 3 or 4), "
+        "but hold codes rather than colours: networks get them as they are, and not "
+        "divided by 255.",
     )
     rebuild_each_episode: bool = Field(
         default=False,
@@ -79,6 +109,12 @@ def has_var_keyword(source: Callable[..., Any]) -> bool:
 def takes_render_mode(source: Callable[..., Any]) -> bool:
     """Whether a game can be made with `render_mode`."""
     return has_var_keyword(source) or RENDER_MODE in inspect.signature(source).parameters
+
+
+def pass_on_render_mode(source: Callable[..., Any]) -> str:
+    """Return what to change in a function or class that does not take `render_mode`."""
+    name = getattr(source, "__name__", type(source).__name__)
+    return f"let {name} take {RENDER_MODE} and pass it on"
 
 
 def settings_from_signature(

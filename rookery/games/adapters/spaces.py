@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from rookery.errors import GameError
+from rookery.errors import ConfigError, GameError, nearest
 from rookery.games.adapters.observations import (
     PartWriter,
     is_image,
@@ -18,7 +19,8 @@ from rookery.games.adapters.observations import (
     writer_for,
 )
 from rookery.games.adapters.parallel import ParallelGame
-from rookery.specs import AgentSpec, Array, Encoding, Piece
+from rookery.games.adapters.settings import ForeignSettings
+from rookery.specs import AgentSpec, Array, Encoding, Part, Piece
 
 MASK = "action_mask"
 MAX_ONE_HOT = 1024
@@ -52,6 +54,8 @@ class AgentSpaces:
         worlds: int,
         first_world: int,
         shrink: int = 1,
+        without: Sequence[str] = (),
+        codes: Sequence[str] = (),
     ) -> None:
         self.name: Any = copy.possible_agents[index]
         self.index = index
@@ -61,11 +65,11 @@ class AgentSpaces:
         observation_space = copy.observation_space(self.name)
         check_actions(self.title, action_space)
         self.start = int(action_space.start)
-        pieces, mask = split_space(self.title, observation_space)
+        pieces, mask = split_space(self.title, observation_space, without)
         self.spec = AgentSpec(
             id=str(self.name),
             role=role_of(str(self.name)),
-            parts={name: part_for(space, shrink) for name, (_, space) in pieces.items()},
+            parts=parts_for(pieces, shrink, codes),
             actions=action_names(copy, self.name, int(action_space.n)),
             masked=mask is not None,
             encoding=encoding_of(pieces, mask, self.start, shrink),
@@ -121,24 +125,68 @@ def role_of(name: str) -> str:
     return "agent" if name.isdigit() else re.sub(r"(?<=.)_\d+$", "", name)
 
 
-def split_space(title: str, space: Any) -> tuple[Pieces, Any]:
-    """Return part name to (key, space), and the space of the mask or None."""
+def check_names(path: str, settings: ForeignSettings, copy: ParallelGame) -> None:
+    """Refuse names in `without` and `codes` that fit no part of any agent."""
+    named: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
+    for agent in copy.possible_agents:
+        space = copy.observation_space(agent)
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            named |= {str(key): piece for key, piece in _pieces(space).items()}
+        kept, _ = split_space(str(agent), space, settings.without)
+        whole |= {name: piece for name, (_, piece) in kept.items()}
+    for name in settings.without:
+        if name not in named:
+            others = nearest(name, named) if named else "it has only one part."
+            raise ConfigError(
+                f"game.without names '{name}', which {path} cannot leave out: {others}"
+            )
+    pictures = [name for name, piece in whole.items() if is_image(piece)]
+    for name in settings.codes:
+        if name not in pictures:
+            raise ConfigError(
+                f"game.codes names '{name}', which is not a part of {path} that looks like "
+                f"a picture: {nearest(name, pictures)}"
+            )
+        if settings.shrink > 1:
+            raise ConfigError(
+                f"game.shrink={settings.shrink} would average the codes in '{name}': leave "
+                "game.shrink at 1."
+            )
+
+
+def parts_for(pieces: Pieces, shrink: int, codes: Sequence[str]) -> dict[str, Part]:
+    """Return how pieces are stored; those in `codes` are not scaled like pictures."""
+    parts = {name: part_for(space, shrink) for name, (_, space) in pieces.items()}
+    return {
+        name: replace(part, scale=1.0) if name in codes else part
+        for name, part in parts.items()
+    }
+
+
+def split_space(title: str, space: Any, without: Sequence[str] = ()) -> tuple[Pieces, Any]:
+    """Return part name to (key, space), and the space of the mask or None.
+
+    Args:
+        title: the agent, for errors.
+        space: of its observations.
+        without: names of parts to leave out.
+    """
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         check_observation(title, space)
         return {part_name(space): (None, space)}, None
-    pieces: dict[Any, Any] = (
-        dict(space.spaces)
-        if isinstance(space, spaces.Dict)
-        else dict(enumerate(space.spaces))
-    )
-    mask = pieces.pop(MASK, None)
+    pieces = _pieces(space)
+    mask = space.spaces.get(MASK) if isinstance(space, spaces.Dict) else None
+    is_single = list(pieces) == ["observation"]
+    pieces = {key: piece for key, piece in pieces.items() if str(key) not in without}
     for key, piece in pieces.items():
-        check_observation(f"'{key}' of {title}", piece)
-    if list(pieces) == ["observation"]:
+        check_observation(f"'{key}' of {title}", piece, str(key))
+    if is_single and pieces:
         piece = pieces["observation"]
         return {part_name(piece): ("observation", piece)}, mask
     if not pieces:
-        raise GameError(f"The observation of {title} has no parts: add a Box to its Dict.")
+        remedy = "leave out fewer parts" if without else "add a Box to its Dict"
+        raise GameError(f"The observation of {title} has no parts: {remedy}.")
     return {str(key): (key, piece) for key, piece in pieces.items()}, mask
 
 
@@ -161,19 +209,33 @@ def _piece(name: str, key: str | int | None, space: Any, shrink: int) -> Piece:
     return Piece(name, key, "array", shape, dtype)
 
 
+def _pieces(space: Any) -> dict[Any, Any]:
+    """Return the pieces of a Dict or Tuple by key or number, without the mask."""
+    if isinstance(space, spaces.Tuple):
+        return dict(enumerate(space.spaces))
+    return {key: piece for key, piece in space.spaces.items() if key != MASK}
+
+
 def part_name(space: Any) -> str:
     """Return 'view' for spaces with two axes or more, otherwise 'vector'."""
     return "view" if len(space.shape) >= 2 else "vector"
 
 
-def check_observation(title: str, space: Any) -> None:
-    """Refuse observation spaces without a fixed shape."""
+def check_observation(title: str, space: Any, part: str = "") -> None:
+    """Refuse observation spaces without a fixed shape.
+
+    Args:
+        title: the agent, for errors.
+        space: of its observation, or of one part.
+        part: the name of the part, if there are others.
+    """
     is_small = isinstance(space, spaces.Discrete) and int(space.n) <= MAX_ONE_HOT
     if isinstance(space, ARRAYS) or is_small:
         return
     raise GameError(
         f"The observation space {space} of {title} cannot be stored: make it a Box, a "
-        f"Discrete of at most {MAX_ONE_HOT}, or a Dict or Tuple of these."
+        f"Discrete of at most {MAX_ONE_HOT}, or a Dict or Tuple of these"
+        f"{f', or leave it out with game.without={part}' if part else ''}."
     )
 
 

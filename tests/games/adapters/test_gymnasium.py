@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import rookery
+from rookery.cli.app import main
 from rookery.errors import ConfigError, GameError
 from rookery.games.adapters.gymnasium import GymnasiumGame, open_game
 from rookery.games.conformance import checks
@@ -19,9 +20,11 @@ from rookery.games.guard import GuardedGame
 from rookery.games.registry import find
 from rookery.specs import Array
 from tests.paths import GAME_FILES as FILES
+from tests.small import SMALL
 
 GYM = f"{FILES / 'gym.py'}"
 RELAY, LIGHTS, FAULTY = f"{GYM}:Relay", f"{GYM}:Lights", f"{GYM}:Faulty"
+MAZE = f"{GYM}:Maze"
 FORAGING = "lbforaging/Foraging-8x8-2p-2f-coop-v3"
 SEED = 5
 
@@ -334,6 +337,91 @@ class TestFaults:
         play(make(FAULTY), [0], turns=12)
 
 
+class TestPartsLeftOut:
+    def test_the_error_for_a_part_that_cannot_be_stored_says_how_to_leave_it_out(
+        self,
+    ) -> None:
+        with pytest.raises(GameError) as caught:
+            make(MAZE)
+
+        assert str(caught.value).endswith(
+            f"of 'mission' of agent '0' of {MAZE} cannot be stored: make it a Box, a "
+            "Discrete of at most 1024, or a Dict or Tuple of these, or leave it out with "
+            "game.without=mission."
+        )
+
+    @pytest.mark.parametrize(
+        "names",
+        ["mission,direction", ["mission", "direction"], ("direction", "mission")],
+    )
+    def test_the_other_parts_are_as_before(self, names: Any) -> None:
+        game = make(MAZE, without=names)
+
+        assert list(game.agents[0].parts) == ["image"]
+        play(game, [1], turns=12)
+
+    def test_a_part_of_a_tuple_is_left_out_by_its_number(self) -> None:
+        (spec,) = make("Blackjack-v1", without=1).agents
+
+        assert list(spec.parts) == ["0", "2"]
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            (
+                {"without": "mission,direktion"},
+                f"game.without names 'direktion', which {MAZE} cannot leave out: did you "
+                "mean 'direction'?",
+            ),
+            (
+                {"without": "mission,direction,image"},
+                f"The observation of agent '0' of {MAZE} has no parts: leave out fewer "
+                "parts.",
+            ),
+            (
+                {"without": "mission", "codes": "direction"},
+                f"game.codes names 'direction', which is not a part of {MAZE} that looks "
+                "like a picture: known are image.",
+            ),
+            (
+                {"without": "mission", "codes": "image", "shrink": 2},
+                "game.shrink=2 would average the codes in 'image': leave game.shrink at 1.",
+            ),
+        ],
+    )
+    def test_names_that_do_not_fit_are_one_line(
+        self, settings: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises((ConfigError, GameError)) as caught:
+            make(MAZE, **settings)
+
+        assert str(caught.value) == message
+
+    def test_the_only_part_cannot_be_left_out(self) -> None:
+        with pytest.raises(ConfigError, match="cannot leave out: it has only one part"):
+            make("CartPole-v1", without="vector")
+
+    def test_a_run_without_a_part_can_be_opened_again(self, tmp_path: Path) -> None:
+        settings = {**SMALL, "game.without": "mission", "game.codes": "image"}
+        run = rookery.train(
+            f"gymnasium:{MAZE}", run=tmp_path / "run", workers=0, **settings
+        )
+        again = rookery.Run(run.path, f"gymnasium:{MAZE}")
+
+        assert list(again.players()["0"].spec.parts) == ["image", "direction"]
+        assert again.config.game.settings.codes == ("image",)
+
+
+def test_a_function_that_cannot_be_drawn_is_told_what_to_pass_on() -> None:
+    with pytest.raises(GameError) as caught:
+        make(f"{GYM}:plain_maze", without="mission").render(0)
+
+    assert str(caught.value) == (
+        f"{GYM}:plain_maze has no picture to show: let plain_maze take render_mode and "
+        "pass it on."
+    )
+
+
 class TestImages:
     def test_an_image_is_a_part_with_colours_first_that_networks_scale(self) -> None:
         (spec,) = make(LIGHTS).agents
@@ -363,6 +451,36 @@ class TestImages:
             square = whole[row * side :, column * side :][:side, :side]
             mean = square.sum(axis=(0, 1)) // side**2
             np.testing.assert_array_equal(stored[:, row, column], mean)
+
+    def test_codes_are_stored_like_an_image_but_not_scaled(self) -> None:
+        picture = make(MAZE, without="mission", worlds=1)
+        codes = make(MAZE, without="mission", codes="image", worlds=1)
+        for game in (picture, codes):
+            game.begin_turn()
+        stored = [game.observe((0,)).parts[0]["image"] for game in (picture, codes)]
+
+        assert picture.agents[0].parts["image"].scale == 1 / 255
+        assert codes.agents[0].parts["image"].scale == 1.0
+        np.testing.assert_array_equal(*stored)
+
+    def test_bytes_that_never_reach_255_are_not_taken_for_colours(self) -> None:
+        (spec,) = make(MAZE, high=10, without="mission").agents
+
+        assert spec.parts["image"].scale == 1.0
+
+    @pytest.mark.shows("D10")
+    def test_describe_says_how_a_part_is_scaled(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
+
+        def described(*settings: str) -> str:
+            with pytest.raises(SystemExit):
+                main(["describe", f"gymnasium:{MAZE}", "game.without=mission", *settings])
+            return capsys.readouterr().out
+
+        assert "(3, 7, 7) uint8, divided by 255, as a picture" in described()
+        assert "as a picture" not in described("game.codes=image")
 
     def test_copies_are_drawn_side_by_side(self) -> None:
         game = make(LIGHTS, copies=3)

@@ -426,7 +426,7 @@ class TestSettings:
         settings = kind.Settings.model_validate({"gift": 0.5, "size": [2]})
 
         assert settings.model_dump(
-            exclude={"rebuild_each_episode", "reward", "shrink"}
+            exclude={"rebuild_each_episode", "reward", "shrink", "without", "codes"}
         ) == {
             "length": 12,
             "gift": 0.5,
@@ -634,7 +634,8 @@ class TestPictures:
             assert_same(log.turns[number].of_world(1), again.of_world(1))
 
     def test_drawing_a_game_without_images_is_an_error(self) -> None:
-        with pytest.raises(GameError, match="has no picture to show: it cannot be made"):
+        advice = "has no picture to show: let mortal take render_mode and pass it on"
+        with pytest.raises(GameError, match=advice):
             make("mortal").render(0)
 
     def test_a_closed_game_does_not_stop_another_one_from_drawing(self) -> None:

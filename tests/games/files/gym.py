@@ -148,3 +148,34 @@ class Faulty(gymnasium.Env):
 
 
 gymnasium.register("Relay-v7", Relay)
+
+
+class Maze(gymnasium.Env):
+    """Observes like MiniGrid: codes that look like a picture, a direction, and a text."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, high: int = 255):
+        self.observation_space = spaces.Dict(
+            image=spaces.Box(0, high, (7, 7, 3), np.uint8),
+            direction=spaces.Discrete(4),
+            mission=spaces.Text(20),
+        )
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.turn = 0
+        return self._seen(), {}
+
+    def _seen(self):
+        codes = self.np_random.integers(0, 11, (7, 7, 3)).astype(np.uint8)
+        return {"image": codes, "direction": self.turn % 4, "mission": "get to the goal"}
+
+    def step(self, action):
+        self.turn += 1
+        return self._seen(), float(action), self.turn == LENGTH, False, {}
+
+
+def plain_maze(high: int = 10):
+    return Maze(high)
