@@ -35,6 +35,13 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="SETTING=VALUE", help="Settings, such as game.agents=4 seed=3."),
 ]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SETTING=VALUE",
+        help="Settings to change, such as rounds=400 evaluate.every_rounds=10.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file of settings.")
 ]
