@@ -305,7 +305,7 @@ def test_a_finished_run_is_trained_longer_and_says_what_was_changed(
     code, out, stderr = run(capsys, "resume", str(folder), "rounds=3", "--json")
 
     assert code == 0
-    assert "changed: rounds 1 → 3." in stderr
+    assert "changed: rounds 1 → 3, rate.rounds unset → 1. The learning rate falls" in stderr
     assert (json.loads(out)["rounds"], json.loads(out)["turns"]) == (3, 30)
     code, _, stderr = run(capsys, "resume", str(folder), "n_step=1")
     assert code == 2
