@@ -43,6 +43,7 @@ def test_progress_can_be_asked_for_outside_a_terminal(
     assert capfd.readouterr().err.startswith("round 6 of 6  ")
 
 
+@pytest.mark.shows("D12")
 def test_warnings_are_python_warnings_at_the_line_of_the_call(tmp_path: Path) -> None:
     with pytest.warns(rookery.RookeryWarning, match=HIGH) as caught:
         run = rookery.train(GAME, run=tmp_path / "run", **UNWISE)
@@ -93,7 +94,6 @@ def test_a_callback_gets_every_round(tmp_path: Path) -> None:
     assert repr(results[0]).startswith("<Round 1 of 6: no episode ended; 0.")
 
 
-@pytest.mark.shows("G1")
 def test_a_callback_that_returns_true_stops_and_saves_the_run(tmp_path: Path) -> None:
     whole = rookery.train(GAME, run=tmp_path / "whole", **SETTINGS)
     run = rookery.train(
@@ -126,7 +126,6 @@ def test_a_callback_that_returns_anything_else_is_an_error(tmp_path: Path) -> No
         rookery.train(GAME, run=tmp_path / "run", callback=lambda result: 1, **SETTINGS)  # type: ignore[arg-type, return-value]
 
 
-@pytest.mark.shows("H1")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
