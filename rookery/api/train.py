@@ -227,7 +227,7 @@ class Output:
         is_main = threading.current_thread() is threading.main_thread()
         try:
             with self.stop.listening() if is_main else nullcontext():
-                yield Batch(self.stop, self.quiet, self.say, warn)
+                yield Batch(self.stop, self.quiet, _ignore if self.quiet else say, warn)
         except Stopped:
             raise KeyboardInterrupt from None
 
