@@ -107,9 +107,9 @@ def parse() -> argparse.Namespace:
 def at_once(name: str, path: Path, first: int, last: int) -> dict[str, object]:
     """Return the digest of a run that trains all rounds at once, in one process."""
     game, settings = CASES[name]
-    if name == "falling rate":  # it falls over the rounds that the run started with
-        settings = [*settings, f"rate.rounds={first}"]
-    run("train", game, *SETTINGS, *settings, f"rounds={last}", "workers=0", at=path)
+    # A learning rate that falls does so over the rounds that the extended run starts with.
+    sizes = (f"rounds={last}", f"rate.rounds={first}", "workers=0")
+    run("train", game, *SETTINGS, *settings, *sizes, at=path)
     return rookery.Run(path).digest()
 
 
