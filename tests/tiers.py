@@ -80,6 +80,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "runs/test_health.py": (
         "test_the_health_of_every_process_is_seen_live_with_its_agents",
     ),
+    "runs/test_longer.py": (),
     "runs/test_resume.py": (),
     "storage/test_access.py": (),
     "storage/test_damage.py": (),
