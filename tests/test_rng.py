@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.rng import Purpose, Stream, order, philox, round_keys
+from rookery.rng import Purpose, Stream, keyed_seed, order, philox, round_keys
 
 # Published with Random123 (Salmon and others, 2011), kat_vectors: philox4x32-10.
 PUBLISHED = {
@@ -221,3 +221,19 @@ def test_every_order_of_three_is_equally_likely():
     _, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(counts) == 6
     assert np.abs(counts - 1000).max() < 5 * np.sqrt(1000)
+
+
+def test_seeds_for_a_purpose_do_not_overlap_between_neighbouring_seeds_and_rounds() -> None:
+    seeds = [
+        keyed_seed(seed, purpose, *path)
+        for seed in range(50)
+        for purpose in (Purpose.EVALUATION, Purpose.PROBE)
+        for path in [(number,) for number in range(50)]
+    ]
+    seeds += [keyed_seed(seed, Purpose.AFTER_TRAINING) for seed in range(50)]
+
+    assert len(set(seeds)) == len(seeds)
+    assert all(50 <= seed < 2**63 for seed in seeds)
+    assert keyed_seed(2**63 - 1, Purpose.EVALUATION, 7) == keyed_seed(
+        2**63 - 1, Purpose.EVALUATION, 7
+    )

@@ -30,6 +30,11 @@ SLOW: dict[str, tuple[str, ...]] = {
     "algorithms/test_standard_state.py": (),
     "algorithms/test_working_bytes.py": (),
     "api/test_agents.py": ("test_a_foreign_agent_is_loaded_without_its_game",),
+    "api/test_notebook.py": (),
+    "api/test_progress.py": ("test_a_terminal_shows_every_seed",),
+    "api/test_train.py": (
+        "test_seeds_are_trained_side_by_side_and_are_the_runs_of_single_seeds",
+    ),
     "bench/test_bench.py": (
         "test_collecting_is_compared_with_a_plain_loop_and_split_into_parts",
         "test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work",
@@ -82,6 +87,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "runs/test_health.py": (
         "test_the_health_of_every_process_is_seen_live_with_its_agents",
     ),
+    "runs/test_longer.py": (),
     "runs/test_resume.py": (),
     "storage/test_access.py": (),
     "storage/test_damage.py": (),

@@ -201,7 +201,7 @@ class Batch:
                     while self._waiting and len(self._running) < at_a_time:
                         seed = next(iter(self._waiting))
                         self._running[seed] = _Seed(self._waiting.pop(seed))
-                    self._collect(len(commands))
+                    self._collect(len(commands), progress.is_live)
                     progress.show([*self._running], len(self._summaries))
                     time.sleep(POLL_SECONDS)
         finally:
@@ -221,7 +221,8 @@ class Batch:
                 seed.process.send_signal(signal.SIGTERM)
                 seed.is_stopping = True
 
-    def _collect(self, count: int) -> None:
+    def _collect(self, count: int, is_shown: bool) -> None:
+        """Take in what has ended; say so, unless the progress that is shown does."""
         for number, seed in list(self._running.items()):
             code = seed.process.poll()
             self._pass_on_warnings(number, seed)
@@ -230,7 +231,8 @@ class Batch:
             del self._running[number]
             if code == 0:
                 self._summaries[str(number)] = seed.summary()
-                self.say(f"seed {number} is done ({len(self._summaries)} of {count})")
+                if not is_shown:
+                    self.say(f"seed {number} is done ({len(self._summaries)} of {count})")
             elif not (seed.is_stopping and code in STOPPED):
                 self._failed.append(f"seed {number} failed: {seed.error()}")
                 self.say(self._failed[-1])

@@ -19,6 +19,8 @@ from rookery.api.progress import LINE_SECONDS, RECENT, duration
 from rookery.runs.log import EPISODES, METRICS
 
 READ_SECONDS = 0.5
+MOST_ROWS = 16
+"""Of more seeds, only those that are running are listed."""
 
 
 class SeedsProgress:
@@ -37,6 +39,9 @@ class SeedsProgress:
         self._console, self._quiet, self._rounds = console, quiet, rounds
         self._seeds = {seed: SeedLog(folder) for seed, folder in folders.items()}
         self._live: View | None = None if quiet else live_view(console)
+        self.is_live = self._live is not None
+        """Whether it is shown all the time, rather than in a line now and then."""
+        self._running: Sequence[int] = ()
         self._last_read = self._last_line = time.monotonic()
 
     def __enter__(self) -> SeedsProgress:
@@ -49,16 +54,17 @@ class SeedsProgress:
             self._live.__exit__(*error)
 
     def show(self, running: Sequence[int], done: int) -> None:
-        """Read what is new, and show it from time to time."""
+        """Read what is new, and show it from time to time, and at the end."""
         now = time.monotonic()
-        if self._quiet or now - self._last_read < READ_SECONDS:
+        if self._quiet or (running and now - self._last_read < READ_SECONDS):
             return
         self._last_read = now
-        for seed in running:
+        for seed in {*running, *self._running}:  # also those that have just ended
             self._seeds[seed].read()
+        self._running = running
         if self._live is not None:
             self._live.update(self._table(running, done))
-        elif now - self._last_line >= LINE_SECONDS:
+        elif running and now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             states = [", ".join(self._cells(seed)) for seed in running]
             line = "; ".join([*states, f"{done} of {len(self._seeds)} done"])
@@ -70,7 +76,9 @@ class SeedsProgress:
             table.add_column(ratio=ratio, no_wrap=True)
         bar = ProgressBar(total=len(self._seeds), completed=done)
         table.add_row("seeds", bar, f"{done} of {len(self._seeds)} done", "", "")
-        for seed in running:
+        started = [seed for seed, log in self._seeds.items() if log.round]
+        listed = [*running, *(seed for seed in started if seed not in running)]
+        for seed in sorted(listed) if len(self._seeds) <= MOST_ROWS else running:
             name, *rest = self._cells(seed)
             bar = ProgressBar(total=self._rounds, completed=self._seeds[seed].round)
             table.add_row(name, bar, *rest, *[""] * (3 - len(rest)))
@@ -83,6 +91,8 @@ class SeedsProgress:
             return [f"seed {seed}", "starting"]
         cells = [f"seed {seed}", f"round {log.round} of {self._rounds}"]
         cells.append(f"return {log.mean_return:.2f}" if log.returns else "no episode yet")
+        if log.round == self._rounds:
+            return [*cells, "done"]
         left = log.seconds_left(self._rounds)
         return cells if left is None else [*cells, f"{duration(left)} left"]
 

@@ -234,7 +234,7 @@ class Output:
         is_main = threading.current_thread() is threading.main_thread()
         try:
             with self.stop.listening() if is_main else nullcontext():
-                yield Batch(self.stop, self.quiet, self.say, warn)
+                yield Batch(self.stop, self.quiet, _ignore if self.quiet else say, warn)
         except Stopped:
             raise KeyboardInterrupt from None
 
@@ -256,12 +256,13 @@ def _in_one_process(config: Config, output: Output) -> Config:
     """Return a configuration without workers, if they could not import the user's code."""
     if not (local := _local_code(config)):
         return config
-    names = ", ".join(map(short_name, local))
-    reason = f"{names} is defined in a notebook or a script, where workers cannot import it"
+    names, several = " and ".join(sorted(map(short_name, local))), len(local) > 1
+    where = f"{'are' if several else 'is'} defined in a notebook or a script, where workers"
+    reason = f"{names} {where} cannot import {'them' if several else 'it'}"
     if config.workers not in ("auto", 0):
         raise ConfigError(
-            f"workers is {config.workers}, but {reason}: leave workers out, or put it into "
-            "a file."
+            f"workers is {config.workers}, but {reason}: leave workers out, or use code "
+            "in a file."
         )
     if config.workers == "auto":
         line = f"one process (workers=0): {reason}. Code in a file can have workers."

@@ -51,6 +51,13 @@ Overrides = Annotated[
         autocompletion=complete_setting,
     ),
 ]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SETTING=VALUE",
+        help="Settings to change, such as rounds=400 evaluate.every_rounds=10.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML file of settings.")
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.cli.options import (
     AsJson,
+    Changes,
     ConfigFile,
     Game,
     NamedAlgorithms,
@@ -95,16 +96,17 @@ def _batch(quiet: bool) -> Iterator[Batch]:
 
 def resume(
     run: RunFolder,
-    overrides: Overrides = None,
+    overrides: Changes = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
     as_json: AsJson = False,
 ) -> None:
     """Resume a run that was stopped, failed or was killed, or train it longer.
 
-    `rookery resume RUN rounds=400` trains a run longer, also one that has finished. Other
-    settings that can be changed: evaluate.*, record.*, probe.*, checkpoints.*, workers,
-    restarts.*, rate.rounds and rate.updates. Changes are written to the run's folder.
+    `rookery resume RUN rounds=400` trains a run longer, also a finished one.
+    These settings can change: rounds, evaluate.*, record.*, probe.*,
+    checkpoints.*, workers, restarts.*, rate.rounds and rate.updates.
+    Changes are written to the run's folder.
     """
     from rookery.api.seeds import resume_seeds
     from rookery.config.parse import parse_overrides

@@ -46,6 +46,8 @@ def configure(
     tree = merge(tree, asked)
     name = _game_name(game, asked, tree, config_file)
     entry = find(name)
+    if not isinstance(tree.get("game", {}), Mapping):
+        raise ConfigError(f"game must be a group of settings, got {shown(tree['game'])}")
     named = {"game": {"name": name}}
     full = merge(merge(tree_of(entry.training), tree), named)
     try:

@@ -227,6 +227,22 @@ def test_ctrl_c_in_a_terminal_stops_and_resume_continues_there(
     assert terminal.read_until() == 130
 
 
+@pytest.mark.processes
+def test_a_terminal_shows_every_seed(terminals: Any) -> None:
+    arguments = ("train", "treasurehunt", *SETTINGS, "rounds=6", "seeds=3..4")
+    terminal = terminals(*arguments, "--run", "mine")
+
+    code = terminal.read_until()
+
+    screen = str(terminal.screen)
+    assert code == 0, screen
+    lines = [re.sub("━+", "━", " ".join(line.split())) for line in screen.splitlines()]
+    assert "seeds ━ 2 of 2 done" in lines
+    for seed in (3, 4):
+        (line,) = [line for line in lines if line.startswith(f"seed {seed} ")]
+        assert re.fullmatch(r"seed \d ━ round 6 of 6 return -?\d+\.\d\d done", line)
+
+
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--json"])

@@ -291,7 +291,43 @@ def test_resuming_a_finished_run_says_that_nothing_is_left_to_do(
     code, _, stderr = run(capsys, "resume", str(folder))
 
     assert code == 0
-    assert "has finished all its 1 rounds: nothing left to do." in stderr
+    assert "has finished all its 1 rounds: nothing left to do. To train longer: " in stderr
+    assert f"rookery resume {folder} rounds=2" in " ".join(stderr.split())
+
+
+def test_a_finished_run_is_trained_longer_and_says_what_was_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    small = ["rounds=1", "turns_per_round=10", "worlds=2", "game.turns=5", "workers=0"]
+    run(capsys, "train", "treasurehunt", *small, "--run", str(folder))
+
+    code, out, stderr = run(capsys, "resume", str(folder), "rounds=3", "--json")
+
+    assert code == 0
+    assert "changed: rounds 1 → 3, rate.rounds unset → 1. The learning rate falls" in stderr
+    assert (json.loads(out)["rounds"], json.loads(out)["turns"]) == (3, 30)
+    code, _, stderr = run(capsys, "resume", str(folder), "n_step=1")
+    assert code == 2
+    message = " ".join(stderr.split())
+    assert "n_step cannot be changed when a run is resumed, only rounds, " in message
+    assert 'rookery train treasurehunt n_step=1 \'agents."*".from=' in message
+
+
+def test_two_games_are_refused_and_one_named_as_a_setting_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["rounds=1", "turns_per_round=2", "worlds=1", "workers=0"]
+    code, _, stderr = run(capsys, "train", "treasurehunt", "game.name=harvest", *small)
+    assert code == 2
+    assert "two games are named, 'treasurehunt' and game.name='harvest': name" in stderr
+
+    folder = tmp_path / "run"
+    arguments = ["game.name=iterated_chicken", *small, "--run", str(folder)]
+    code, _, _ = run(capsys, "train", *arguments)
+
+    assert code == 0
+    assert 'name = "iterated_chicken"' in (folder / "config.toml").read_text()
 
 
 def test_markup_in_names_is_printed_as_it_is(

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import rookery
 from rookery.algorithms.agents import build_agents
 from rookery.evaluation.play import agents_of
 from rookery.runs.configure import configure
 from rookery.training import autoscale
-from rookery.training.autoscale import Autoscaler, choose
+from rookery.training.autoscale import Autoscaler, WorkerChoice, choose
+from tests.small import train as train_smallest
 
 
 @pytest.mark.shows("E6")
@@ -127,3 +129,20 @@ def test_cores_are_limited_by_the_container(
     for text, cores in (("250000 100000", 2), ("50000 100000", 1), ("max 100000", 8)):
         monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
         assert autoscale.cores() == cores
+
+
+def test_a_resumed_run_counts_only_the_rounds_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_smallest(tmp_path / "run", workers="auto")
+    left: list[int] = []
+
+    def decide(autoscaler: Autoscaler, rounds_left: int) -> WorkerChoice:
+        left.append(rounds_left)
+        return WorkerChoice(0, "workers=auto: one process")
+
+    monkeypatch.setattr(Autoscaler, "has_enough", property(lambda autoscaler: True))
+    monkeypatch.setattr(Autoscaler, "decide", decide)
+    rookery.resume(tmp_path / "run", rounds=9)
+
+    assert left == [4]

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-import rookery as library
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.registry import find_algorithm
+from rookery.api import train as library
 from rookery.cli import app as cli
 from rookery.errors import AlgorithmError, ConfigError
 from rookery.runs.run import Run
