@@ -112,8 +112,8 @@ class RunLog:
         played, learned = result.played.metrics, result.learned.metrics
         agents = {i: finite({**played[i], **learned.get(i, {})}) for i in ids}
         times = {"play": result.played.seconds, "learn": result.learned.seconds}
-        line = {"round": result.number, "seconds": result.seconds, **times}
-        line["agents"] = agents
+        rounds = {"round": result.number, "seconds": result.seconds}
+        line = {**rounds, **times, "agents": agents}
         self.line(METRICS, line)
         self.scalars(result.number, _metric_scalars(line))
 
