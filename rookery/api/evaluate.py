@@ -60,18 +60,18 @@ def evaluate(
     changes = {"seed": seed, **settings}
     if episodes is not None:
         changes["evaluate.episodes"] = episodes
-    is_list = not isinstance(game_or_run, str | Path | Run)
-    is_run = isinstance(game_or_run, Run | Path) or is_list or names_run(str(game_or_run))
+    runs: Sequence[str | Path | Run]
+    runs = [game_or_run] if isinstance(game_or_run, str | Path | Run) else game_or_run
+    is_game = isinstance(game_or_run, str) and not names_run(game_or_run)
     name = game if isinstance(game, str) else None
     if isinstance(game, Mapping):
         changes["game"] = game
-    if not is_run:
+    if is_game:
         _refuse(round, "round", "runs", str(game_or_run))
         _refuse(name, "game", "runs", str(game_or_run))
         setups = game_setups(str(game_or_run), (), players, None, changes)
     else:
         algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
-        runs: Iterable[Any] = game_or_run if is_list else [game_or_run]
         setups = _each_run(runs, name, algorithms, players, round, changes)
     return evaluate_setups(setups)
 
@@ -84,14 +84,13 @@ def _refuse(value: Any, option: str, kind: str, name: str) -> None:
 
 
 def _each_run(
-    runs: Iterable[Any],
+    runs: Sequence[str | Path | Run],
     game: str | None,
     algorithms: Sequence[str],
     players: Seats | None,
     number: int | None,
     changes: Mapping[str, Any],
 ) -> Iterator[Setup]:
-    runs = list(runs)
     for run in runs:
         for setup in run_setups(run, (), game, algorithms, players, number, changes):
             setup.is_seed |= len(runs) > 1
@@ -299,7 +298,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the single episodes as plain data."""
-        source = {"game": self.game}
+        source: dict[str, Any] = {"game": self.game}
         if self.run is not None:
             source |= {"run": self.run, "round": self.round}
         summaries = {name: _summary(matches) for name, matches in self.results.items()}

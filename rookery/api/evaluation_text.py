@@ -122,7 +122,7 @@ def _beside(left: TextTable, right: TextTable) -> TextTable:
 def _turned(matches: Mapping[str, Match], specs: Sequence[AgentSpec]) -> TextTable:
     """Return a table with one row per agent and one column per line-up."""
     if len(matches) == 1:
-        return _each_agent(*matches.values(), specs)
+        return _each_agent(next(iter(matches.values())), specs)
     columns = [short_label(label) for label in matches]
     table = TextTable("agent", columns, title="mean return of each agent")
     means = [match.returns.mean(axis=0) for match in matches.values()]

@@ -13,10 +13,14 @@ from rookery.algorithms.base import Agent
 from rookery.api.text_table import TextTable
 from rookery.runs.log import lineup_name
 
+COUNT = "counts/"
+"""Before the names of the game's counts among an agent's metrics."""
 OTHER_LINES = 6
 """Lines of the live view besides agents: bar, rates, evaluation, header, notes, cursor."""
 FEWEST_ROWS = 4
 MOST_ROLES = 4
+MOST_LISTED = 8
+"""Agents whose returns are listed in one line."""
 EXTREMES = 3
 STATISTICS = {"lowest": 0, "median": 50, "highest": 100}
 """The rows of a summary, and the percentiles in them."""
@@ -120,10 +124,6 @@ class LiveTable:
         return [Text(f"best: {best}   worst: {worst}", "dim")]
 
 
-COUNT = "counts/"
-"""Before the names of the game's counts among an agent's metrics."""
-
-
 def evaluation_line(match: Mapping[str, Any]) -> str:
     """Return the result of an evaluation during training in one line."""
     results = ", ".join(
@@ -131,6 +131,22 @@ def evaluation_line(match: Mapping[str, Any]) -> str:
         for players, summary in match["evaluations"].items()
     )
     return f"evaluation after round {match['round']}: {results}"
+
+
+def returns_line(returns: Mapping[str, float]) -> str:
+    """Return the agents' returns in one line; of many agents, the mean and the extremes."""
+    if not returns:
+        return ""
+    if len(returns) <= MOST_LISTED:
+        listed = "  ".join(f"{agent}: {value:.1f}" for agent, value in returns.items())
+        return f"return of {listed}"
+    lowest = min(returns, key=returns.__getitem__)
+    highest = max(returns, key=returns.__getitem__)
+    mean = sum(returns.values()) / len(returns)
+    return (
+        f"return of {len(returns)} agents: mean {mean:.1f}, lowest {returns[lowest]:.1f} "
+        f"(agent {lowest}), highest {returns[highest]:.1f} (agent {highest})"
+    )
 
 
 def _samples(agent: Agent) -> bool:

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from rookery.cli.live_table import COUNT, LiveTable, evaluation_line
+from rookery.cli.live_table import COUNT, LiveTable, evaluation_line, returns_line
 from rookery.runs.log import Totals
 
 if TYPE_CHECKING:
@@ -127,17 +127,19 @@ class Progress:
         if now - self._last_line < LINE_SECONDS and not is_last:
             return
         self._last_line = now
-        returns = "  ".join(
-            f"{agent}: {metrics['return']:.1f}"
-            for agent, metrics in self.agents.items()
-            if "return" in metrics
+        returns = returns_line(
+            {
+                i: metrics["return"]
+                for i, metrics in self.agents.items()
+                if "return" in metrics
+            }
         )
         left = self._config.rounds - result.number
         seconds = (now - self._started) / (result.number - self._first) * left
         self._console.print(
             f"round {result.number} of {self._config.rounds}  {self._rates(result)}  "
             f"{_duration(seconds)} left  "
-            f"{f'return of {returns}' if returns else 'no episode has finished yet'}",
+            f"{returns or 'no episode has finished yet'}",
             soft_wrap=True,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -78,7 +78,7 @@ def _open(name: str, game: str | None, algorithms: list[str]) -> str | Run | lis
     return runs if len(runs) > 1 else runs[0]
 
 
-def _parse_settings(overrides: list[str]) -> dict[str, int]:
+def _parse_settings(overrides: list[str]) -> dict[str, Any]:
     settings = {}
     for override in overrides:
         key, _, value = override.partition("=")

@@ -75,7 +75,7 @@ class Match:
         mean = f"mean return {self.returns.mean():.2f}" if self.episodes else "no episode"
         return (
             f"<Match of {self.game}: {len(self.agents)} agents ({', '.join(players)}), "
-            f"{len(self.episodes)} episodes, {mean}>"
+            f"{len(self.episodes)} episode{'s' if len(self.episodes) != 1 else ''}, {mean}>"
         )
 
     def table(self) -> DataFrame:

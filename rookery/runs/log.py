@@ -7,8 +7,8 @@ probes.jsonl       one line per call of the user's probe
 events.jsonl       one line per start, end or other event of the run's processes
 
 TensorBoard shows what is in the first four. Its tags have the metric first, so that agents
-are side by side (`reward/0`, `reward/1`), and its axis is the number of turns of all worlds
-together. The folder of a run from before these tags is brought up to date when it is
+are side by side (`reward/0`, `reward/1`), and its axis is the number of world-turns. The
+folder of a run from before these tags is brought up to date when it is
 resumed: its event files move to tensorboard/rounds/, and everything is written again.
 """
 
@@ -112,8 +112,8 @@ class RunLog:
         played, learned = result.played.metrics, result.learned.metrics
         agents = {i: finite({**played[i], **learned.get(i, {})}) for i in ids}
         times = {"play": result.played.seconds, "learn": result.learned.seconds}
-        line = {"round": result.number, "seconds": result.seconds, **times}
-        line["agents"] = agents
+        rounds = {"round": result.number, "seconds": result.seconds}
+        line = {**rounds, **times, "agents": agents}
         self.line(METRICS, line)
         self.scalars(result.number, _metric_scalars(line))
 

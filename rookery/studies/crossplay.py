@@ -22,7 +22,7 @@ from rookery.errors import ConfigError, nearest
 from rookery.evaluation.images import save_figure
 from rookery.evaluation.play import Seat, play_match, player_name
 from rookery.evaluation.tables import pandas_or_advice
-from rookery.runs.folder import is_run
+from rookery.runs.folder import is_run, seeds_of
 from rookery.runs.run import Run
 from rookery.specs import Array
 from rookery.studies.statistics import (
@@ -96,6 +96,9 @@ def crossplay(
     episodes: int = 50,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    *,
+    game: str | None = None,
+    algorithm: str | Sequence[str] | None = None,
 ) -> Crossplay:
     """Play a focal agent of each population with background agents of each.
 
@@ -105,8 +108,10 @@ def crossplay(
         episodes: how many to play for each pairing of seeds, over all seats together.
         seed: the seed of the games; all pairings play the same ones.
         progress: called with the number of pairings played, and of all pairings.
+        game: the runs' game as named in training, if it is not built in.
+        algorithm: the same for one or several algorithms.
     """
-    opened = [_runs_of(population) for population in populations]
+    opened = [_runs_of(population, game, algorithm) for population in populations]
     runs = [run for seeds in opened for run in seeds]
     if not runs:
         listed = ", ".join(f"'{population}'" for population in populations) or "nothing"
@@ -123,7 +128,11 @@ def crossplay(
     return Crossplay(names, runs[0].entry.name, episodes, pairings)
 
 
-def _runs_of(population: Population) -> list[Run]:
+def _runs_of(
+    population: Population,
+    game: str | None = None,
+    algorithm: str | Sequence[str] | None = None,
+) -> list[Run]:
     """Return the runs of a population; none for a player."""
     if isinstance(population, Run):
         return [population]
@@ -131,7 +140,7 @@ def _runs_of(population: Population) -> list[Run]:
         path = Path(population)
         if not is_run(path):
             return [Run(path)] if isinstance(population, Path) else []
-        return Run.seeds(path) or [Run(path)]
+        return [Run(seed, game, algorithm) for seed in seeds_of(path) or [path]]
     if isinstance(population, Sequence):
         return [run for run in population if isinstance(run, Run)]
     return []

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from rookery.cli import progress as module
 from rookery.cli.app import main
+from rookery.cli.live_table import LiveTable, returns_line
 from rookery.cli.progress import Progress
 from rookery.runs.log import Totals
 from tests.cli.terminal import Screen, Terminal
@@ -51,14 +52,32 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def agent_of(
+    name: str, scripted: bool = False, samples: bool = False, role: str = "agent"
+) -> Any:
+    """Return an agent that explores by epsilon, or that samples from a policy."""
+    learner = SimpleNamespace(exploration=lambda settings, steps: 1.0 if samples else 0.05)
+    return SimpleNamespace(
+        id=name,
+        is_scripted=scripted,
+        learner=learner,
+        settings=None,
+        spec=SimpleNamespace(role=role),
+    )
+
+
 def progress_of(
     start: int = 0, totals: Totals | None = None, terminal: bool = False, notes: tuple = ()
 ) -> tuple[Progress, io.StringIO]:
     """Return the progress of a session with two agents that continues from a round."""
     config = SimpleNamespace(
-        rounds=300, turns_per_round=100, worlds=8, game=SimpleNamespace(name="hunt")
+        rounds=300,
+        turns_per_round=100,
+        worlds=8,
+        game=SimpleNamespace(name="hunt"),
+        schedule="sync",
     )
-    agents = [SimpleNamespace(id="a"), SimpleNamespace(id="b")]
+    agents = [agent_of("a"), agent_of("b", scripted=True)]
     executor = SimpleNamespace(notes=list(notes))
     session: Any = SimpleNamespace(
         config=config,
@@ -71,15 +90,22 @@ def progress_of(
     return Progress(console, session, quiet=False), output
 
 
-def round_of(number: int, returns: tuple[float, ...] = (), **learned: Any) -> Any:
+def round_of(
+    number: int,
+    returns: tuple[float, ...] = (),
+    evaluation: dict[str, Any] | None = None,
+    **learned: Any,
+) -> Any:
     """Return a round of one second, in which agent a learned and b did not."""
-    episodes = [SimpleNamespace(returns=np.array(returns))] if returns else []
+    counts = {"zaps": np.array([2.0, 0.0])}
+    episode = SimpleNamespace(returns=np.array(returns), counts=counts)
     played = {"a": {"epsilon": 0.25, "lag": 1.0}, "b": {"lag": 0.0}}
     return SimpleNamespace(
         number=number,
         seconds=1.0,
-        played=SimpleNamespace(metrics=played, episodes=episodes),
+        played=SimpleNamespace(metrics=played, episodes=[episode] if returns else []),
         learned=SimpleNamespace(metrics={"a": {"updates": 5.0, **learned}}),
+        matches=[evaluation] if evaluation else [],
     )
 
 
@@ -105,11 +131,105 @@ def test_the_live_table_after_resume_counts_this_session_only(clock: Clock) -> N
     screen = Screen()
     screen.feed(output.getvalue())
     lines = str(screen).splitlines()
-    assert re.fullmatch(r"hunt ━.* 201/300 \S+", lines[0])
+    assert re.fullmatch(r"hunt ━.* 201/300 rounds \S+ elapsed \S+ left", lines[0])
     assert lines[1].strip() == "800 turns/s  5 updates/s"
-    assert lines[2].split() == ["agent", "return", "epsilon", "loss", "value", "lag"]
-    assert lines[3].split() == ["a", "1.50", "0.25", "0.12", "3.00", "1.00"]
+    assert lines[2].split() == ["agent", "return", "epsilon", "loss", "value", "zaps"]
+    assert lines[3].split() == ["a", "1.50", "0.25", "0.12", "3.00", "2.00"]
     assert lines[4].split() == ["b", "-2.00", "0.00"]
+
+
+def test_the_last_evaluation_stays_on_the_screen(clock: Clock) -> None:
+    progress, output = progress_of(terminal=True)
+    means = {"greedy": {"mean": 3.0, "std": 0.5}, "as_trained": {"mean": 2.0, "std": 1.0}}
+    with progress:
+        progress.show(round_of(1, evaluation={"round": 1, "evaluations": means}))
+        progress.show(round_of(2, evaluation={"round": 2, "evaluations": {}}))  # a probe
+
+    screen = Screen()
+    screen.feed(output.getvalue())
+    assert (
+        "evaluation after round 1: trained 3.00 (std 0.50), as_trained 2.00 (std 1.00)"
+        in str(screen)
+    )
+
+
+# The table of the agents.
+
+
+def table_of(agents: list[Any], metrics: Any, width: int = 80, height: int = 24) -> Any:
+    table = LiveTable(agents, "pipelined")
+    return [line.plain for line in table.lines(metrics, ["counts/zaps"], width, height)]
+
+
+def test_agents_that_sample_from_a_policy_show_entropy_and_not_epsilon() -> None:
+    policy, values = agent_of("p", samples=True), agent_of("v")
+    metrics = {"epsilon": 1.0, "entropy": 1.6, "return": 2.0}
+
+    only_policies = table_of([policy], {"p": metrics})
+    both = table_of([policy, values], {"p": metrics, "v": metrics})
+
+    assert only_policies[0].split() == [
+        "agent",
+        "return",
+        "entropy",
+        "loss",
+        "value",
+        "zaps",
+    ]
+    assert both[0].split() == [
+        "agent",
+        "return",
+        "epsilon",
+        "entropy",
+        "loss",
+        "value",
+        "zaps",
+    ]
+    assert both[1].split() == ["p", "2.00", "1.60"]
+    assert both[2].split() == ["v", "2.00", "1.00"]
+
+
+@pytest.mark.parametrize("count", [8, 30, 100])
+def test_many_agents_fit_into_the_rows_of_a_terminal(count: int) -> None:
+    agents = [agent_of(str(i)) for i in range(count)]
+    metrics = {str(i): {"return": float(i), "counts/zaps": 1.0} for i in range(count)}
+
+    lines = table_of(agents, metrics)
+
+    assert len(lines) + 3 <= 24  # with the bar, the rates and an evaluation
+    if count == 8:
+        assert [line.split()[0] for line in lines] == ["agent", *metrics]
+    else:
+        assert lines[0].split()[:3] == [str(count), "agents", "return"]
+        assert lines[2].split() == ["lowest", "0.00", "1.00"]
+        assert lines[4].split() == ["highest", f"{count - 1:.2f}", "1.00"]
+        best = ", ".join(str(count - i) for i in (1, 2, 3))
+        assert lines[5] == f"best: {best}   worst: 0, 1, 2"
+
+
+def test_many_agents_are_summarised_by_role() -> None:
+    agents = [agent_of(str(i), role="prey" if i else "hunter") for i in range(40)]
+    metrics = {str(i): {"return": float(bool(i))} for i in range(40)}
+
+    lines = table_of(agents, metrics)
+
+    assert lines[1].split() == ["mean", "of", "1", "hunter", "0.00"]
+    assert lines[2].split() == ["mean", "of", "39", "prey", "1.00"]
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    lines = table_of([agent_of("a")], {"a": {"return": 1.0}}, width=20)
+
+    assert lines[0].split() == ["agent", "return"]
+    assert lines[-1] == "not shown: epsilon, loss, value, zaps"
+
+
+def test_a_plain_line_sums_up_many_returns() -> None:
+    line = returns_line({str(i): float(i) for i in range(30)})
+
+    assert line == (
+        "return of 30 agents: mean 14.5, lowest 0.0 (agent 0), highest 29.0 (agent 29)"
+    )
 
 
 def test_totals_are_of_the_whole_run(clock: Clock) -> None:
@@ -179,8 +299,8 @@ def terminals(tmp_path: Path) -> Iterator[Any]:
 def table_on(screen: str) -> list[list[str]]:
     """Return the rows of the live table by their cells; there must be one table."""
     lines = screen.splitlines()
-    (header,) = [i for i, line in enumerate(lines) if line.startswith(" agent  return")]
-    assert lines[header].split() == ["agent", "return", "epsilon", "loss", "value", "lag"]
+    (header,) = [i for i, line in enumerate(lines) if line.startswith("agent  return")]
+    assert lines[header].split() == ["agent", "return", "epsilon", "loss", "value"]
     return [line.split() for line in lines[header + 1 : header + 4]]
 
 
@@ -193,7 +313,9 @@ def test_a_terminal_shows_the_bar_the_rates_and_every_agent(terminals: Any) -> N
     screen = str(terminal.screen)
     assert code == 0, screen
     assert re.search(r"^memory: .* MiB \(", screen, re.MULTILINE)
-    assert re.search(r"^treasurehunt ━+ 6/6 0:00:00$", screen, re.MULTILINE)
+    assert re.search(
+        r"^treasurehunt ━+ 6/6 rounds \S+ elapsed 0:00:00 left$", screen, re.MULTILINE
+    )
     rates = re.search(r"^ *([\d,]+) turns/s  ([\d,]+) updates/s$", screen, re.MULTILINE)
     assert rates
     assert int(rates[1].replace(",", "")) > 0
@@ -201,7 +323,7 @@ def test_a_terminal_shows_the_bar_the_rates_and_every_agent(terminals: Any) -> N
     rows = table_on(screen)
     assert [row[0] for row in rows] == ["0", "1", "2"]
     for row in rows:
-        assert len([float(cell) for cell in row[1:]]) == 5
+        assert len([float(cell) for cell in row[1:]]) == 4
     assert screen.count("turns/s") == 1  # every frame replaces the one before
     assert screen.endswith(
         "The run: mine\nNext: rookery evaluate mine   rookery replay mine\n"

@@ -336,6 +336,56 @@ def test_playing_no_episodes_or_worlds_is_refused(settings):
         play("treasurehunt", **settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"turns": 20}, "'turns' is a setting of the game: write game={'turns': 20}"),
+        (
+            {"rounds": 3},
+            "'rounds' cannot be set here; settings of the game can: game={'rou",
+        ),
+        ({"game": 3}, "game must be a group of settings, got 3"),
+        (
+            {"evaluate.episodes": 3},
+            "'evaluate.episodes' cannot be set here; evaluate.turns",
+        ),
+        ({"game": {"name": "tag"}}, "game.name is 'tag', but the game is 'treasurehunt'"),
+    ],
+)
+def test_settings_are_written_as_in_training(settings, message):
+    with pytest.raises(ConfigError) as raised:
+        play("treasurehunt", **settings)
+
+    assert message in str(raised.value)
+
+
+def test_settings_can_be_dotted():
+    match = play("treasurehunt", **{"game.turns": 3, "evaluate.turns": 50})
+
+    assert match.episodes[0].turns == 3
+
+
+def test_a_match_shows_itself_in_a_line():
+    match = play("gathering", ["greedy", "random", "random"], game={"turns": 4})
+
+    assert repr(match) == (
+        f"<Match of gathering: 3 agents (greedy, random), 1 episode, mean return "
+        f"{match.returns.mean():.2f}>"
+    )
+
+
+def test_counts_are_arrays_and_means():
+    match = play("gathering", episodes=3, game={"turns": 30})
+
+    zaps = match.counts["zaps"]
+    assert zaps.tolist() == [episode.counts["zaps"].tolist() for episode in match.episodes]
+    assert zaps.shape == (3, 3)
+    counts = match.summary()["counts"]
+    assert list(counts) == ["apples", "zaps", "hits"]
+    assert counts["zaps"]["mean"] == pytest.approx(zaps.mean())
+    assert counts["zaps"]["agents"]["2"] == pytest.approx(zaps[:, 2].mean())
+
+
 def test_unknown_player_is_answered_with_the_nearest():
     with pytest.raises(ConfigError) as raised:
         play("treasurehunt", "foragr")

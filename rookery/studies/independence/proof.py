@@ -40,15 +40,21 @@ Progress = Callable[[int, int], None]
 @guarded()
 @standard_state()
 def independence(
-    run: str | Path | Run, progress: Progress = lambda done, of: None
+    run: str | Path | Run,
+    progress: Progress = lambda done, of: None,
+    *,
+    game: str | None = None,
+    algorithm: str | Sequence[str] | None = None,
 ) -> Independence:
     """Prove, for a run's own configuration, that its agents share nothing.
 
     Args:
         run: the run, or its folder.
         progress: called with the number of trainings compared, and of all trainings.
+        game: the run's game as named in training, if it is not built in.
+        algorithm: the same for one or several algorithms.
     """
-    opened = run if isinstance(run, Run) else Run(run)
+    opened = run if isinstance(run, Run) else Run(run, game, algorithm)
     agents = [agent for agent in opened.agents if agent.learns]
     ids = [agent.id for agent in agents]
     report = Independence(str(opened.path), ids, common=_common(opened, agents))
