@@ -128,7 +128,7 @@ def _setups(
     changes = {**settings, **({} if seed is None else {"seed": seed})}
     if isinstance(game, Mapping):
         changes["game"] = game
-    name = game if isinstance(game, str) else None
+    name = None if isinstance(game, Mapping) else game
     algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
     return setups(game_or_run, players, round, (), None, name, algorithms, changes)
 
@@ -155,11 +155,9 @@ def setups(
         algorithms: the same for algorithms.
         settings: settings from Python.
     """
-    is_a_run = isinstance(game_or_run, Run | Path) or (
-        game_or_run is not None and names_run(game_or_run)
-    )
-    if not is_a_run:
-        name = None if game_or_run is None else str(game_or_run)
+    is_path = isinstance(game_or_run, str) and names_run(game_or_run)
+    if not isinstance(game_or_run, Run | Path) and not is_path:
+        name: Any = game_or_run
         for option, value in {"round": round, "game": game}.items():
             if value is not None:
                 raise ConfigError(

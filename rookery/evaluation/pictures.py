@@ -25,8 +25,8 @@ Frame = npt.NDArray[np.uint8]
 """A picture, (height, width, 3) RGB."""
 
 SCENES, CAST = "scene.layers", "scene.agents"
-PIECES, ENDS = "frames.pieces", "frames.ends"
-STORED = (SCENES, CAST, PIECES, ENDS)
+PIECES, ENDS, ROWS = "frames.pieces", "frames.ends", "frames.rows"
+STORED = (SCENES, CAST, PIECES, ENDS, ROWS)
 """The arrays of a recording's file that its pictures are made from."""
 
 CELL = 32
@@ -109,7 +109,9 @@ class Scenes(Pictures):
 class StoredFrames(Pictures):
     """Pictures that were drawn during the episode, compressed."""
 
-    def __init__(self, height: int, width: int, pieces: Array, ends: Array) -> None:
+    def __init__(
+        self, height: int, width: int, pieces: Array, ends: Array, rows: Array
+    ) -> None:
         """Take compressed pictures.
 
         Args:
@@ -117,9 +119,11 @@ class StoredFrames(Pictures):
             width: of every picture.
             pieces: uint8, one compressed difference after the other.
             ends: int64, where each of them ends.
+            rows: (turns, 2) int64, the first row of pixels that a difference covers, and
+                the one after its last.
         """
         self._height, self._width = height, width
-        self._pieces, self._ends = pieces, ends
+        self._pieces, self._ends, self._rows = pieces, ends, rows
         self._turn = -1
         self._frame = np.zeros((height, width, 3), np.uint8)
         """The picture of `_turn`: later ones need only the differences after it."""
@@ -137,27 +141,31 @@ class StoredFrames(Pictures):
         if turn < self._turn:
             self._turn, self._frame = -1, np.zeros_like(self._frame)
         while self._turn < turn:
-            self._frame = self._frame ^ self._difference(self._turn + 1)
             self._turn += 1
+            top, bottom = self._rows[self._turn]
+            self._frame = self._frame.copy()
+            self._frame[top:bottom] ^= self._difference(self._turn, bottom - top)
         return self._frame
 
-    def _difference(self, turn: int) -> Frame:
+    def _difference(self, turn: int, rows: int) -> Frame:
         start = int(self._ends[turn - 1]) if turn else 0
-        size, reader = self._frame.size, zlib.decompressobj()
+        piece = self._pieces[start : self._ends[turn]].tobytes()
+        size, reader = int(rows) * self._width * 3, zlib.decompressobj()
         try:
-            data = reader.decompress(self._pieces[start : self._ends[turn]].tobytes(), size)
+            data = reader.decompress(piece, max(size, 1))
         except zlib.error:
-            data = b""
-        if len(data) != size or reader.unconsumed_tail:
+            data = None
+        if data is None or len(data) != size or reader.unconsumed_tail:
+            self._turn, self._frame = -1, np.zeros_like(self._frame)
             raise ConfigError(
                 f"the picture after turn {turn + 1} of this recording is damaged: record "
                 "the episode again."
             )
-        return np.frombuffer(data, np.uint8).reshape(self._frame.shape)
+        return np.frombuffer(data, np.uint8).reshape(rows, self._width, 3)
 
     def stored(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return the compressed pictures, and their size."""
-        arrays = {PIECES: self._pieces, ENDS: self._ends}
+        arrays = {PIECES: self._pieces, ENDS: self._ends, ROWS: self._rows}
         return arrays, {"frames": {"height": self._height, "width": self._width}}
 
 
@@ -266,6 +274,7 @@ class FrameWriter:
         self._game = game
         self._frame: Frame | None = None
         self._pieces: list[bytes] = []
+        self._rows: list[tuple[int, int]] = []
         self._size = 0
 
     def add(self, frame: Any) -> None:
@@ -274,7 +283,11 @@ class FrameWriter:
         if self._size > MOST_FRAME_BYTES:
             return
         before = np.zeros_like(frame) if self._frame is None else self._frame
-        self._pieces.append(zlib.compress((frame ^ before).tobytes()))
+        difference = frame ^ before
+        changed = np.flatnonzero(difference.any(axis=(1, 2)))
+        top, bottom = (changed[0], changed[-1] + 1) if len(changed) else (0, 0)
+        self._rows.append((top, bottom))
+        self._pieces.append(zlib.compress(difference[top:bottom].tobytes()))
         self._size += len(self._pieces[-1])
         self._frame = frame.copy()  # a game may draw the next one into the same array
 
@@ -298,7 +311,7 @@ class FrameWriter:
         height, width, _ = self._frame.shape
         pieces = np.frombuffer(b"".join(self._pieces), np.uint8)
         ends = np.cumsum([len(piece) for piece in self._pieces], dtype=np.int64)
-        return StoredFrames(height, width, pieces, ends)
+        return StoredFrames(height, width, pieces, ends, np.array(self._rows, np.int64))
 
 
 def stored_pictures(
@@ -318,7 +331,7 @@ def stored_pictures(
     if "frames" in metadata:
         size = metadata["frames"]
         height, width = int(size["height"]), int(size["width"])
-        pieces, ends = arrays[PIECES], arrays[ENDS]
+        pieces, ends, rows = arrays[PIECES], arrays[ENDS], arrays[ROWS]
         if min(height, width) < 1 or height * width > MOST_PIXELS:
             raise ValueError(f"its pictures have {height} × {width} pixels")
         flat = pieces.dtype == np.uint8 and ends.dtype == np.int64
@@ -326,7 +339,11 @@ def stored_pictures(
             raise ValueError("its pictures are not stored as one piece per turn")
         if (np.diff(ends, prepend=0) < 0).any() or ends[-1] != len(pieces):
             raise ValueError("the pieces of its pictures do not follow each other")
-        return StoredFrames(height, width, pieces, ends)
+        if rows.dtype != np.int64 or rows.shape != (len(ends), 2):
+            raise ValueError("the pieces of its pictures have no rows")
+        if rows.min() < 0 or rows.max() > height or (rows[:, 0] > rows[:, 1]).any():
+            raise ValueError("its pictures do not have the rows that their pieces cover")
+        return StoredFrames(height, width, pieces, ends, rows)
     return None
 
 

@@ -152,6 +152,20 @@ def test_stored_pictures_come_back_in_any_order(tmp_path: Path) -> None:
         assert np.array_equal(stored[turn], frames[turn])
 
 
+def test_a_picture_that_does_not_change_costs_a_few_bytes() -> None:
+    random = np.random.default_rng(0)
+    frame = random.integers(256, size=(80, 60, 3), dtype=np.uint8)
+    writer = FrameWriter("still")
+    for _ in range(5):
+        writer.add(frame)
+
+    stored = writer.pictures()
+
+    assert all(np.array_equal(shown, frame) for shown in stored)
+    ends = stored.stored()[0]["frames.ends"]
+    assert (np.diff(ends) < 20).all()
+
+
 def test_a_game_can_draw_into_the_same_array_every_turn() -> None:
     writer, canvas = FrameWriter("canvas"), np.zeros((2, 2, 3), np.uint8)
     for level in (10, 20, 30):
@@ -289,6 +303,16 @@ FORGED: dict[str, tuple[str, Any]] = {
     "pictures without a side": ("frames", set_item(1, "frames", "width", value=0)),
     "pieces that overlap": ("frames", set_item(0, "frames.ends", 3, value=1)),
     "pieces that end elsewhere": ("frames", set_item(0, "frames.ends", -1, value=9**9)),
+    "rows below the picture": ("frames", set_item(0, "frames.rows", 3, 1, value=9)),
+    "rows above the picture": ("frames", set_item(0, "frames.rows", 3, 0, value=-1)),
+    "rows upside down": (
+        "frames",
+        set_item(0, "frames.rows", 3, value=np.array([8, 0])),
+    ),
+    "rows of other turns": (
+        "frames",
+        set_item(0, "frames.rows", value=np.zeros((3, 2), np.int64)),
+    ),
     "more pictures than turns": (
         "frames",
         lambda arrays, _: arrays.update(
@@ -332,6 +356,7 @@ def test_a_piece_of_another_size_is_not_unpacked(size: int, tmp_path: Path) -> N
         arrays["frames.pieces"] = np.concatenate([arrays["frames.pieces"], piece])
         ends[-1] = len(arrays["frames.pieces"])
         ends[-2] = len(arrays["frames.pieces"]) - len(piece)
+        arrays["frames.rows"][-1] = (0, 8)
 
     loaded = Recording.load(spoiled(tmp_path / "e.safetensors", "frames", change))
 
