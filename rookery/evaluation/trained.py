@@ -80,6 +80,8 @@ class TrainedAgent:
         self._reader = InputReader(agent.spec, f"agent '{agent.id}'{of_game}")
         self._player: TrainedPlayer | None = None
         """Remembers what `act` was given, one world per observation of a batch."""
+        self._turn = 0
+        """How often it has acted: the key of random numbers, also across episodes."""
 
     def __repr__(self) -> str:
         fields = [
@@ -135,7 +137,8 @@ class TrainedAgent:
         """
         batch = self._reader.read(observation, legal)
         player = self._player_for(batch)
-        actions = player.act(_as_observation(batch), player.turn) + batch.first_action
+        actions = player.act(_as_observation(batch), self._turn) + batch.first_action
+        self._turn += 1
         return int(actions[0]) if batch.is_single else actions
 
     def values(self, observation: Any, legal: Any = None) -> Any:
@@ -198,9 +201,9 @@ class TrainedAgent:
                 player.turn = 0
             return
         size = 0 if player is None else player.worlds
-        starting = np.zeros(size, bool)
+        starting, rows = np.zeros(size, bool), np.asarray(which)
         try:
-            starting[np.asarray(which)] = True
+            starting[rows if rows.size else []] = True
         except IndexError:
             raise ObservationError(
                 f"agent '{self.id}' cannot reset {which!r}: the last batch had {size} "
@@ -214,7 +217,7 @@ class TrainedAgent:
     ) -> tuple[Batch, PolicyInput, PolicyOutput]:
         batch = self._reader.read(observation, legal)
         player = self._player_for(batch)
-        return batch, *player.look(_as_observation(batch), player.turn)
+        return batch, *player.look(_as_observation(batch), self._turn)
 
     def _player_for(self, batch: Batch) -> TrainedPlayer:
         """Return the player that remembers earlier batches; refuse another batch size."""

@@ -357,6 +357,29 @@ def test_another_batch_size_needs_a_reset(trained: Trained) -> None:
     assert np.shape(agent.act(random_parts(agent, 2, 1))) == (2,)
 
 
+def test_resetting_no_row_forgets_nothing(trained: Trained) -> None:
+    agent = trained.load("iqn")
+    agent.act(random_parts(agent, 2, 1))
+    before = agent.values(random_parts(agent, 2, 2))
+
+    for nothing in ([], np.array([]), [False, False]):
+        agent.reset(nothing)
+
+    assert (agent.values(random_parts(agent, 2, 2)) == before).all()
+
+
+def test_random_numbers_are_not_those_of_the_last_episode(trained: Trained) -> None:
+    agent = trained.load("iqn")
+    agent.exploration = 1.0
+    parts = random_parts(agent, 50, 1)
+    episodes = []
+    for _ in range(3):
+        episodes.append(tuple(agent.act(parts)))
+        agent.reset()
+
+    assert len(set(episodes)) == 3
+
+
 def test_rows_that_do_not_exist_cannot_be_reset(trained: Trained) -> None:
     agent = trained.load("iqn")
     agent.act(random_parts(agent, 3, 1))
