@@ -110,4 +110,4 @@ def test_examples_in_docstrings_of_games_are_python(tools: dict[str, ModuleType]
 
     assert len(blocks) >= 8
     for block in blocks:
-        compile(block if "sees=" != block[:5] else f"dict({block})", "api.md", "exec")
+        compile(block if block[:5] != "sees=" else f"dict({block})", "api.md", "exec")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rookery.games.conformance.checks import Finding
     from rookery.runs.health import Health
 
+ACTIONS_SHOWN = 40
+"""More actions than these are not all named in a table."""
 STATE_COLOURS = {
     "loading": "yellow",
     "working": "green",
@@ -105,8 +107,16 @@ def _agents_table(agents: Sequence[AgentSpec]) -> Table:
             f"{name}: {part}" + (f" of {', '.join(part.labels)}" if part.labels else "")
             for name, part in spec.parts.items()
         )
-        table.add_row(spec.id, spec.role, parts, ", ".join(spec.action_names))
+        table.add_row(spec.id, spec.role, parts, _actions_text(spec))
     return table
+
+
+def _actions_text(spec: AgentSpec) -> str:
+    """Return the names of an agent's actions; of very many, the first and the last."""
+    names = spec.action_names
+    if len(names) <= ACTIONS_SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])}, …, {names[-1]} ({len(names):,} actions)"
 
 
 def settings_table(rows: Iterable[SettingRow]) -> Table:
