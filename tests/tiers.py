@@ -29,6 +29,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "algorithms/test_ppo.py": ("test_rounds_are_those_of_a_plain_implementation",),
     "algorithms/test_standard_state.py": (),
     "algorithms/test_working_bytes.py": (),
+    "api/test_runs.py": ("test_a_run_whose_process_is_gone_was_killed",),
     "bench/test_bench.py": (
         "test_collecting_is_compared_with_a_plain_loop_and_split_into_parts",
         "test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work",

@@ -49,7 +49,7 @@ def test_all_games_are_modules_with_a_version() -> None:
     ("name", "answer"),
     [
         ("pettingzoo:rps_v3", "did you mean 'pettingzoo.classic.rps_v2'?"),
-        ("pettingzoo:clasic.rps_v2", "did you mean 'pettingzoo.classic.rps_v2'?"),
+        ("pettingzoo:classik.rps_v2", "did you mean 'pettingzoo.classic.rps_v2'?"),
         (
             "pettingzoo:pettingzoo.sisl.waterworld_v4",
             "known are pettingzoo.sisl.multiwalker_v9, pettingzoo.sisl.pursuit_v5.",
