@@ -183,6 +183,7 @@ COMPLETED = {
     "commands": ("rookery diges", ["digest"]),
     "games": ("rookery train treasu", ["treasurehunt"]),
     "settings": ("rookery train harvest target.", ["target.every=", "target.rate="]),
+    "settings of the game": ("rookery train harvest game.vis", ["game.vision="]),
     "runs": ("rookery resume began", ["began"]),
     "games and runs": ("rookery evaluate be", ["began"]),
     "sections": ("rookery settings recu", ["recurrent"]),
