@@ -135,7 +135,6 @@ def test_a_file_without_the_right_ending_is_refused(folder: Path) -> None:
             "There is no module 'nosuchthing': check its name, or install the package",
         ),
         ("gymnasiun:x", "There is no module 'gymnasiun': did you mean 'gymnasium'? If not"),
-        ("meltingpot:x", "'meltingpot' is not installed: pip install dm-meltingpot."),
         ("json.decoda:x", "There is no module 'json.decoda': did you mean 'json.decoder'"),
         ("json.decoder.x:y", "There is no module 'json.decoder.x': there are none."),
         ("..:x", "could not be imported: "),

@@ -35,6 +35,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "api/test_train.py": (
         "test_seeds_are_trained_side_by_side_and_are_the_runs_of_single_seeds",
     ),
+    "api/test_runs.py": ("test_a_run_whose_process_is_gone_was_killed",),
     "bench/test_bench.py": (
         "test_collecting_is_compared_with_a_plain_loop_and_split_into_parts",
         "test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work",

@@ -86,8 +86,18 @@ EXTENSION = (
     Chapter(
         "Your own network or algorithm",
         "Both are plain classes without a base class: "
-        "[Your own algorithm](your-own-algorithm.md) lists their methods. A class of an "
-        "algorithm gets batches of transitions in `update`.",
+        "[Your own algorithm](your-own-algorithm.md) lists their methods.\n\n"
+        "```py\n"
+        "class Net(torch.nn.Module):  # algorithm=./net.py:Net\n"
+        "    def __init__(self, spec, settings):  # AgentSpec, and the agent's settings\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.LazyLinear(spec.num_actions)\n\n"
+        "    def forward(self, inputs):  # part name to (batch, frames, *shape), float32\n"
+        "        flat = [part.flatten(1) for part in inputs.values()]\n"
+        "        return self.layer(torch.cat(flat, dim=1))  # (batch, actions)\n"
+        "```\n\n"
+        "A class that learns by itself has `values` or `probabilities`, `update`, `state` "
+        "and `load`; `update` gets a batch of transitions.",
         "rookery.replay.buffer",
         ("Batch",),
     ),
@@ -238,7 +248,7 @@ def _describe(item: Any, prefix: str) -> str:
 
 
 def _attribute_line(member: Member) -> str:
-    text = " ".join(member.text.split())
+    text = _one_line(member.text)
     return f"- **`{member.heading}`** {text}".rstrip()
 
 
@@ -317,7 +327,8 @@ class _ClassSource:
         built = [
             node
             for node in tree.body
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+            if isinstance(node, ast.FunctionDef)
+            and node.name in ("__init__", "__post_init__")
         ]
         self.set_in_init = _attribute_docs(built[0].body) if built else {}
 
@@ -411,8 +422,13 @@ def to_markdown(text: str) -> str:
             if first in SECTIONS:
                 lines += [_section(first, textwrap.dedent(rest)), ""]
             else:
-                lines += [" ".join(paragraph.split()), ""]
+                lines += [_one_line(paragraph), ""]
     return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    """Return text on one line; *shape is not the beginning of emphasis."""
+    return " ".join(text.split()).replace(" *shape", r" \*shape")
 
 
 def _section(title: str, body: str) -> str:
@@ -422,7 +438,7 @@ def _section(title: str, body: str) -> str:
     shown = []
     for item in items:
         name, colon, text = item.partition(":")
-        words = " ".join(text.split())
+        words = _one_line(text)
         before = "raises " if title == "Raises:" else ""
         shown.append(f"- {before}`{name}`: {words}" if colon else f"- {item}")
     return "\n".join(shown)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import typer
+
 
 def complete_game(incomplete: str) -> list[str]:
     """Return the built-in games that begin like this."""
@@ -35,12 +37,23 @@ def complete_game_or_run(incomplete: str) -> list[str]:
     return complete_game(incomplete) + complete_run(incomplete)
 
 
-def complete_setting(incomplete: str) -> list[str]:
+def complete_setting(context: typer.Context, incomplete: str) -> list[str]:
     """Return the settings that begin like this, each ready for its value."""
     from rookery.config.catalog import sections
 
     keys = [row.key for section in sections() for row in section.rows]
+    if incomplete.startswith("game."):
+        keys += _game_settings(context.params.get("game"))
     return [f"{key}=" for key in keys if key.startswith(incomplete) and "<" not in key]
+
+
+def _game_settings(game: str | None) -> list[str]:
+    """Return the settings of a built-in game; a user's code is not imported for this."""
+    from rookery.config.resolve import describe_settings
+    from rookery.games.registry import entries_by_name
+
+    entry = entries_by_name().get(game or "")
+    return [row.key for row in describe_settings(entry.settings, "game")] if entry else []
 
 
 def complete_section(incomplete: str) -> list[str]:

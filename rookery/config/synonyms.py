@@ -18,7 +18,7 @@ class Synonym(NamedTuple):
     """How the meaning differs, or why there is nothing like it."""
 
 
-_LENGTH = Synonym(("rounds",), "a run has rounds × turns_per_round × worlds turns in all")
+_LENGTH = Synonym(("rounds",), "a run has rounds × turns_per_round × worlds world-turns")
 _NO_DEVICE = Synonym((), "Rookery computes on the CPU only: leave it out")
 _WIDTH = Synonym(("network.width", "network.depth"))
 _ROLLOUT = "turns_per_round is the length of a rollout, game.turns that of an episode"

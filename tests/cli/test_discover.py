@@ -183,6 +183,7 @@ COMPLETED = {
     "commands": ("rookery diges", ["digest"]),
     "games": ("rookery train treasu", ["treasurehunt"]),
     "settings": ("rookery train harvest target.", ["target.every=", "target.rate="]),
+    "settings of the game": ("rookery train harvest game.vis", ["game.vision="]),
     "runs": ("rookery resume began", ["began"]),
     "games and runs": ("rookery evaluate be", ["began"]),
     "sections": ("rookery settings recu", ["recurrent"]),
@@ -222,3 +223,26 @@ def test_settings_and_runs_are_quick(capsys: pytest.CaptureFixture[str]) -> None
     run(capsys, "runs", str(BEGAN.parent))
 
     assert time.process_time() - begun < 2
+
+
+def test_thousands_of_actions_are_not_all_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "talk.py").write_text(
+        "from rookery.games import gridworld as grid\n"
+        "class Talk(grid.GridGame):\n"
+        "    map = '#####\\n#P.P#\\n#.P.#\\n#####'\n"
+        "    def declare(self):\n"
+        "        self.wall = grid.Kind(solid=True, layer='walls', char='#')\n"
+        "        words = tuple(f'say {i}' for i in range(1000))\n"
+        "        sees = {'view': grid.Window(radius=1)}\n"
+        "        self.talker = grid.Body(actions=(grid.MOVES, words), sees=sees)\n"
+    )
+
+    code, printed, _ = run(capsys, "describe", f"{tmp_path}/talk.py:Talk")
+
+    assert code == 0
+    words = " ".join(printed.split())
+    assert "up+say 0" in words
+    assert "(4,000 actions)" in words
+    assert "say 500" not in words

@@ -41,7 +41,7 @@ def test_no_synonym_is_a_setting_itself() -> None:
         ("buffer-size", "here it is called 'replay.capacity'"),
         (
             "total_timesteps",
-            "here it is called 'rounds' (a run has rounds × turns_per_round × worlds turns",
+            "called 'rounds' (a run has rounds × turns_per_round × worlds world-turns)",
         ),
         ("n_steps", "'n_step' or 'turns_per_round' (n_step is for n-step returns, turns"),
         ("tau", "here it is called 'target.rate'"),

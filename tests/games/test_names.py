@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from rookery.errors import ConfigError
@@ -49,16 +51,31 @@ def test_all_games_are_modules_with_a_version() -> None:
     ("name", "answer"),
     [
         ("pettingzoo:rps_v3", "did you mean 'pettingzoo.classic.rps_v2'?"),
-        ("pettingzoo:clasic.rps_v2", "did you mean 'pettingzoo.classic.rps_v2'?"),
+        ("pettingzoo:classik.rps_v2", "did you mean 'pettingzoo.classic.rps_v2'?"),
         (
             "pettingzoo:pettingzoo.sisl.waterworld_v4",
             "known are pettingzoo.sisl.multiwalker_v9, pettingzoo.sisl.pursuit_v5.",
         ),
-        ("gymnasium:ALE/Pong-v5", "'ale_py' is not installed: pip install ale-py."),
-        ("gymnasium:MiniGrid-Empty-5x5-v0", "is not installed: pip install minigrid."),
         ("meltingpot:clean_up", "Melting Pot (pip install dm-meltingpot) is not supported"),
         ("pettingzooo:rps_v2", "did you mean 'pettingzoo'?"),
     ],
 )
 def test_a_wrong_name_is_answered_with_a_real_one(name: str, answer: str) -> None:
     assert answer in refusal(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "package"),
+    [
+        ("gymnasium:ALE/Pong-v5", "ale_py", "ale-py"),
+        ("gymnasium:MiniGrid-Empty-5x5-v0", "minigrid", "minigrid"),
+    ],
+)
+def test_an_id_that_a_package_registers_names_the_package(
+    name: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+
+    answer = refusal(name)
+
+    assert answer == f"The module '{module}' is not installed: pip install {package}."

@@ -197,11 +197,17 @@ class PerCell(StateColumn):
 
 
 class PerAgent(StateColumn):
-    """One value per agent and world; on `me`, as (worlds, *shape)."""
+    """One value per agent and world; on `me`, as (worlds, *shape).
+
+    `self.energy = grid.PerAgent(default=10)` in `declare` is `me.energy -= 1` in `act`.
+    """
 
 
 class PerWorld(StateColumn):
-    """One value per world; on `world`, as (worlds, *shape)."""
+    """One value per world; on `world`, as (worlds, *shape).
+
+    `self.night = grid.PerWorld(bool)` in `declare` is `world.night` in all methods.
+    """
 
 
 class GridGame:
