@@ -73,8 +73,8 @@ NEWCOMER = (
     Mistake(
         "reward of another shape",
         REWARD,
-        "        me.reward += np.ones(3)",
-        ("raised in act(): ValueError: ", "(3,)", "one entry per world"),
+        "        me.reward += np.ones(7)",
+        ("raised in act(): ValueError: ", "(7,)", "one entry per world"),
     ),
     Mistake(
         "reward is not a number",
@@ -358,7 +358,7 @@ OTHERS = (
         "agents never move",
         "        me.move()\n",
         "",
-        ("no agent ever moved in 120 turns: call me.move() in act",),
+        ("no agent ever moved in 60 turns: call me.move() in act",),
         at="def act(self, world",
         is_note=True,
     ),
