@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from rookery.config.base import Settings
@@ -171,6 +172,21 @@ def check_player(player: Any, agent: str) -> None:
             raise PlayerError(
                 f"{where}{type(player).__name__}.__init__ does not call "
                 "super().__init__(*args): write it as its first line."
+            )
+
+    check_memory(player)
+
+
+def check_memory(player: Player) -> None:
+    """Raise a `PlayerError` if a player's memory cannot be saved and reset."""
+    for name, array in player.memory.items():
+        is_array = isinstance(array, np.ndarray)
+        if not is_array or array.shape[:1] != (player.worlds,):
+            text = f"{array.shape} {array.dtype}" if is_array else shown(array)
+            where = Sources(type(player)).prefix("memory")
+            raise PlayerError(
+                f"{where}{type(player).__name__} keeps {text} in memory['{name}'], "
+                "expected an array with one entry per world: np.zeros(self.worlds)."
             )
 
 

@@ -22,7 +22,7 @@ from rookery.stop import LEAVING
 FINITE = "all numbers must be finite as float32 (below 3.4e38)"
 NUMERIC = "biuf"
 """Dtype kinds that networks read: bools, integers and floats."""
-RULES = {"observe": "legal", "begin_round": "begin_round"}
+RULES = {"__init__": "declare", "observe": "legal", "begin_round": "begin_round"}
 """The methods of a grid game that make what the engine's methods return."""
 
 

@@ -41,6 +41,10 @@ ADVICE = (
         r"boolean mask|boolean index did not match",
         "a mask needs one bool per world, or per world and cell",
     ),
+    (
+        r"'Observation' object is not subscriptable",
+        "what the agent observes is in observation.parts['…']",
+    ),
     (r"boolean subtract", "use ^ or & ~, or convert the bools with .astype(float)"),
     (
         r"Cannot cast ufunc",

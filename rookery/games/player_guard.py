@@ -48,6 +48,12 @@ def actions_of(player: Player, observation: Observation, turn: int) -> Array:
             f"the player of agent '{spec.id}' returned {text}{where}, expected ({worlds},) "
             "integers: return one action per world, such as np.full(self.worlds, 0)."
         )
+    if actions.dtype.kind == "U":
+        where = method_place(type(player), "act")
+        raise PlayerError(
+            f"the player of agent '{spec.id}' returned names{where}, expected numbers: "
+            f"convert them with self.spec.action_names.index({str(actions.flat[0])!r})."
+        )
     if actions.dtype.kind not in "biu":
         where = method_place(type(player), "act")
         raise PlayerError(

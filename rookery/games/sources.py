@@ -76,7 +76,7 @@ class Sources:
     def place(self, name: str = "") -> str:
         """Return where the class, a method or an attribute of it is; '' if unknown."""
         for source in self.classes:
-            node = source.definition(name)
+            node = source.definition(name) if name else source.node
             if node is not None:
                 return source.place(node)
         return self.classes[0].place(self.classes[0].node) if self.classes else ""

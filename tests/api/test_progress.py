@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from rookery.api import progress as module
+from rookery.api.live_table import LiveTable, returns_line
 from rookery.api.progress import Progress
 from rookery.cli.app import main
-from rookery.api.live_table import LiveTable, returns_line
 from rookery.runs.log import Totals
 from tests.cli.terminal import Screen, Terminal
 

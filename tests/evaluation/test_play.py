@@ -458,7 +458,10 @@ def test_player_forgets_only_where_an_episode_starts():
 # Invalid actions.
 
 
-REFUSED = ": choose integers from 0 to 3 that are legal in the observation."
+REFUSED = (
+    f" (test_play.py, line {Fixed.act.__code__.co_firstlineno}): choose integers from 0 to "
+    "3 that are legal in the observation."
+)
 
 
 @pytest.mark.parametrize(

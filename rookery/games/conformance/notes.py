@@ -199,11 +199,23 @@ def _play_notes(engine: GridEngine, rehearsal: Rehearsal) -> Iterator[str]:
             f"{rehearsal.sources.prefix('act')}no agent ever moved in {rehearsal.turns} "
             "turns: call me.move() in act, or check that the map leaves room."
         )
+    if rehearsal.ends == rehearsal.episodes > OFTEN and engine.rules.settings.turns > 1:
+        yield (
+            f"{rehearsal.sources.prefix('act')}every episode ended after its first turn: "
+            "check where world.end and me.end are called."
+        )
     for name, record in rehearsal.things.items():
+        kind = next(k for k in engine.layout.things if k.name == name)
+        shares = [k.name for k in engine.layout.things if k.layer == kind.layer]
+        if kind.solid and record.vanished and len(shares) > 1:
+            yield (
+                f"{kind.place}: the solid '{name}' disappears {record.vanished} times in "
+                f"play: its layer '{kind.layer}' is shared with other kinds, so give it "
+                "one of its own if it should stay."
+            )
         is_paid = record.paid >= max(OFTEN, 0.9 * record.visits)
         is_special = rehearsal.paid_elsewhere < 0.5 * max(1, rehearsal.visits_elsewhere)
         if is_paid and is_special and not record.vanished:
-            kind = next(k for k in engine.layout.things if k.name == name)
             yield (
                 f"{rehearsal.sources.prefix('act')}agents were rewarded {record.paid} "
                 f"times where a '{name}' was, but none was ever taken away: if it should "

@@ -21,6 +21,7 @@ from rookery.games.conformance.causes import (
     where_set,
 )
 from rookery.games.conformance.playback import Broken
+from rookery.games.declarations import check_memory
 from rookery.games.episodes import Episodes
 from rookery.games.guard import GuardedGame
 from rookery.games.loop import play_turn, split
@@ -62,6 +63,8 @@ class PlayerCheck:
         sources = Sources(type(players[0]))
         watch = Watch(players[0], sources)
         scenes = _play(game, players, turns)
+        check_memory(players[0])
+        _check_names(scenes, players[0], sources)
         drew = [name for scene in scenes for name in scene.drew]
         if drew and sources.classes:
             raise Broken(f"{some(random_uses(sources)) or drew[0]}: {DRAW}")
@@ -132,6 +135,16 @@ def _play(game: GuardedGame, players: list[Player], turns: int) -> list[Scene]:
             for player in players:
                 forget(player, closing)
     return scenes
+
+
+def _check_names(scenes: list[Scene], player: Player, sources: Sources) -> None:
+    """Refuse memory that was added while the player acted, and so is not restored."""
+    added = sorted(player.memory.keys() - scenes[0].memory.keys())
+    if added:
+        raise Broken(
+            f"{sources.prefix('memory')}memory['{added[0]}'] was added during play: add it "
+            "in __init__, after super().__init__(*args), so that it can be restored"
+        )
 
 
 def _check_unchanged(player: Player, kept: Observation, observation: Observation) -> None:

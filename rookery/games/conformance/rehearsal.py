@@ -56,6 +56,8 @@ class Rehearsal:
         self.moves = 0
         self.counted: set[str] = set()
         """Counts of the game that were not always 0."""
+        self.episodes = self.ends = 0
+        """Episodes, and how many of them ended after their first turn."""
         self.things: dict[str, ThingRecord] = {}
         self.drew: list[str] = []
         self.changed: list[str] = []
@@ -81,7 +83,7 @@ class Rehearsal:
         """Return the kinds that an agent can be in the same cell with."""
         if self.engine is None:
             return []
-        return [k for k in self.engine.layout.things if not k.solid and k.lifetime is None]
+        return [kind for kind in self.engine.layout.things if kind.lifetime is None]
 
     def _position(self) -> dict[str, Array]:
         if self.engine is None:
@@ -100,6 +102,9 @@ class Rehearsal:
             return
         after, world = self._position(), self.engine.world
         same = before["episode"] == after["episode"]
+        ended = (played.arrays["terminated"] | played.arrays["truncated"]).any(axis=1)
+        self.episodes += int(ended.sum())
+        self.ends += int((ended & (world.turn == 1)).sum())
         self.moves += int(((before["cell"] != after["cell"]) & same).sum())
         paid, elsewhere = rewards.T != 0, same & (world.cell != 0)
         rows = np.arange(world.worlds)

@@ -23,6 +23,17 @@ from rookery.specs import Array
 NEVER = np.iinfo(np.int32).max
 
 
+def _checked_mask(mask: Any) -> Any:
+    """Return a mask if it is bools, or refuse it: cells have a number, masks a bool."""
+    if np.asarray(mask).dtype != np.bool_:
+        raise ConfigError(
+            f"the mask is {np.asarray(mask).dtype}, expected bools, one per world and "
+            "cell: make it with world.mask(kind) or by comparing; for single cells, use "
+            "world.put."
+        )
+    return mask
+
+
 def check_probability(probability: Any) -> None:
     """Raise a `ConfigError` for a number outside 0 … 1."""
     least = most = probability
@@ -254,12 +265,12 @@ class World(StateView):
 
     def fill(self, kind: Kind, mask: Array) -> None:
         """Put things of a kind into all cells of a mask, (worlds, cells) or (cells,)."""
-        full = np.broadcast_to(mask, (self.worlds, self.layout.cells))
+        full = np.broadcast_to(_checked_mask(mask), (self.worlds, self.layout.cells))
         self._lay(kind, np.flatnonzero(full & ~self.layout.outside))
 
     def remove(self, kind: Kind, mask: Array) -> None:
         """Remove the things of a kind from the cells of a mask."""
-        self.layer(kind.layer)[mask & self.mask(kind)] = 0
+        self.layer(kind.layer)[_checked_mask(mask) & self.mask(kind)] = 0
 
     def fence(self, kind: Kind) -> None:
         """Put things of a kind all around the edge of the map."""
@@ -276,7 +287,9 @@ class World(StateView):
         spots, shares = self._lucky(chance)
         keep = ~np.logical_or.reduce(self._flat.take(self._layer_base + spots), axis=0)
         if mask is not None:
-            keep &= np.broadcast_to(mask, self.layer(AGENTS).shape).reshape(-1)[spots]
+            keep &= np.broadcast_to(_checked_mask(mask), self.layer(AGENTS).shape).reshape(
+                -1
+            )[spots]
         indices = (shares[keep] * len(kinds)).astype(np.int64)
         for i, kind in enumerate(kinds):
             self._lay(kind, spots[keep][indices == i])

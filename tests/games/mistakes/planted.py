@@ -73,8 +73,8 @@ NEWCOMER = (
     Mistake(
         "reward of another shape",
         REWARD,
-        "        me.reward += np.ones(3)",
-        ("raised in act(): ValueError: ", "(3,)", "one entry per world"),
+        "        me.reward += np.ones(7)",
+        ("raised in act(): ValueError: ", "(7,)", "one entry per world"),
     ),
     Mistake(
         "reward is not a number",
@@ -358,7 +358,7 @@ OTHERS = (
         "agents never move",
         "        me.move()\n",
         "",
-        ("no agent ever moved in 120 turns: call me.move() in act",),
+        ("no agent ever moved in 60 turns: call me.move() in act",),
         at="def act(self, world",
         is_note=True,
     ),
@@ -523,5 +523,63 @@ OTHERS = (
         "        np.where(walls, 2, draws)",
         ("returned nothing (is there a return?)",),
         at="def act(self, observation",
+    ),
+    Mistake(
+        "memory of one number",
+        '    """Walks at random, and stays where it sees no wall."""\n',
+        "    def __init__(self, *args):\n        super().__init__(*args)\n"
+        "        self.memory['steps'] = 0\n",
+        ("Honest keeps 0 in memory['steps'], expected an array with one entry per world",),
+        at="self.memory['steps']",
+    ),
+    Mistake(
+        "memory that begins during play",
+        DRAWS,
+        "        self.memory['last'] = walls\n" + DRAWS,
+        ("memory['last'] was added during play: add it in __init__",),
+    ),
+    Mistake(
+        "names of actions",
+        CHOICE,
+        "        return np.where(walls, 'down', 'up')",
+        ("returned names", "self.spec.action_names.index('"),
+        at="def act(self, observation",
+    ),
+    Mistake(
+        "parts without their name",
+        '        walls = observation.parts["view"][:, labels.index("wall"), 0, 1] > 0',
+        '        walls = observation["view"][:, labels.index("wall"), 0, 1] > 0',
+        ("'Observation' object is not subscriptable", "observation.parts['…']"),
+    ),
+    Mistake(
+        "walls on the layer of coins",
+        'self.wall = grid.Kind(solid=True, layer="walls"',
+        'self.wall = grid.Kind(solid=True, layer="coins"',
+        ("the solid 'wall' disappears", "layer 'coins' is shared with other kinds"),
+        is_note=True,
+        also=((CLEAR, '        world.clear(me.target, layer="coins")'),),
+    ),
+    Mistake(
+        "every episode ends at once",
+        ACT,
+        "        world.end(True)\n" + ACT,
+        ("every episode ended after its first turn: check where world.end",),
+        at="def act(self, world",
+        is_note=True,
+    ),
+    Mistake(
+        "cells for a mask",
+        BEFORE,
+        "    def start(self, world):\n        world.fill(self.red, np.arange(9))\n\n"
+        + BEFORE,
+        ("the mask is int64, expected bools, one per world and cell",),
+        at="world.fill",
+    ),
+    Mistake(
+        "nothing to observe",
+        SEES,
+        'sees={"self": grid.Vector()}',
+        ("declares agent '0' with nothing to observe",),
+        at="def declare",
     ),
 )

@@ -14,7 +14,7 @@ from tests.small import SMALL, overrides
 
 PLANTED = {mistake.name: mistake for mistake in NEWCOMER + OTHERS}
 TRAIN = [*overrides(SMALL | {"rounds": 2}), "agents.1.player=honest"]
-EVALUATE = ["--players", "honest", "evaluate.episodes=1"]
+EVALUATE = ["--players", "honest", "evaluate.episodes=4"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -75,8 +75,9 @@ def test_what_a_player_raises_in_another_process_is_the_same_line(capsys):
 
     assert code == 2
     assert errors.strip().splitlines()[-1] == (
-        "error: the player of agent '1' raised in act(): ValueError: tuple.index(x): x not "
-        f"in tuple (coins.py, line {mistake.line}): 'wal' is not there: did you mean 'wall'?"
+        "error: the player of agent '1' raised in act(): ValueError: tuple.index(x): x "
+        f"not in tuple (coins.py, line {mistake.line}): 'wal' is not there: did you mean "
+        "'wall'?"
     )
 
 
