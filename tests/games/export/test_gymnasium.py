@@ -18,6 +18,8 @@ import rookery
 from rookery.errors import ConfigError, PlayerError
 from rookery.evaluation.play import play_match
 from rookery.games.builtin.matrix import Pavlov
+from rookery.games.export.gymnasium import SeatEnv
+from rookery.games.export.vector import SeatVectorEnv
 from rookery.games.loop import GameLoop
 from rookery.games.players import Observation, Player, RandomPlayer
 from rookery.games.registry import entries_by_name, entry_of
@@ -62,6 +64,7 @@ class TestEveryBuiltInGame:
                 warnings.filterwarnings("ignore", f".*{text}")
             check_env(env)
 
+        assert isinstance(env, SeatEnv)
         assert env.spec is not None
 
     @pytest.mark.parametrize("game", GAMES)
@@ -153,6 +156,7 @@ class TestVectorForm:
     def test_states_how_worlds_restart(self) -> None:
         envs = rookery.to_gymnasium_vector("treasurehunt", num_envs=3, **SHORT)
 
+        assert isinstance(envs, SeatVectorEnv)
         assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
         assert envs.observation_space.shape == (3, *envs.single_observation_space.shape)
         observations, _ = envs.reset(seed=1)

@@ -14,6 +14,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import rookery
 from rookery.errors import ConfigError, GameError
+from rookery.games.export.pettingzoo import GameParallelEnv
 from rookery.games.registry import entries_by_name, find
 from rookery.specs import Array
 from tests.games.export.games import Masked, Mortal
@@ -37,6 +38,7 @@ class TestEveryBuiltInGame:
         parallel_api_test(env, num_cycles=30)
         parallel_seed_test(lambda: rookery.to_pettingzoo(game, **SHORT), num_cycles=30)
 
+        assert isinstance(env, GameParallelEnv)
         assert isinstance(env, ParallelEnv)
 
     @pytest.mark.parametrize("game", GAMES)
