@@ -113,7 +113,7 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration of the run."""
+        """All settings: `run.config.discount`, `run.config.game.settings.turns`."""
         return resolve(read_toml(self.path / CONFIG), self.entry.settings)
 
     @cached_property
