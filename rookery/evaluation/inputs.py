@@ -82,6 +82,7 @@ class InputReader:
     def _holds_parts(self, observation: Any, encoding: Encoding) -> bool:
         """Whether an observation is parts by name, and not a foreign game's own."""
         keys = {piece.key for piece in encoding.pieces}
+        keys |= set() if encoding.mask is None else {encoding.mask}
         if not isinstance(observation, Mapping) or keys <= observation.keys():
             return False
         return observation.keys() == self._spec.parts.keys()

@@ -85,7 +85,7 @@ F1 = {
     "NaN": lambda seen: {"view": np.full(seen.shape, np.nan)},
     "negative numbers": lambda seen: {"view": np.full(seen.shape, -1)},
     "no part": lambda seen: {},
-    "a wrong name": lambda seen: {"veiw": seen},
+    "a wrong name": lambda seen: {"sight": seen},
     "another shape": lambda seen: {"view": seen[:, :4]},
     "no name": lambda seen: seen,
 }

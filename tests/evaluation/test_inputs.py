@@ -244,6 +244,17 @@ def test_parts_of_a_foreign_game_are_accepted_too() -> None:
     assert batch.first_action == 0  # as the game numbers them behind its parts
 
 
+def test_parts_with_the_names_of_a_foreign_dict_are_accepted_with_legal() -> None:
+    spec = foreign(
+        [Piece("floor", "floor", "one_hot", (), I64)], {"floor": Part((3,), U8)}, "mask"
+    )
+
+    own = read({"floor": 2, "mask": [1, 1]}, spec=spec)
+    parts = read({"floor": [0, 0, 1]}, [1, 1], spec=spec)
+
+    assert own.parts["floor"].tolist() == parts.parts["floor"].tolist()
+
+
 def test_a_mask_is_taken_from_the_observation() -> None:
     batch = read({"observation": [0.5, 1.0], "action_mask": [0, 1]}, spec=DICT)
 
