@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.games import Description as Description
     from rookery.api.games import check as check
     from rookery.api.games import describe as describe
-    from rookery.api.games import games as games
+    from rookery.api.games import list_games as list_games
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
     from rookery.api.results import Estimate as Estimate
@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
 
 _NAMES = {
     "api.digest": ("Digest", "digest"),
-    "api.games": ("Check", "Description", "check", "describe", "games"),
+    "api.games": ("Check", "Description", "check", "describe", "list_games"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),

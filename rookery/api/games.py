@@ -49,7 +49,7 @@ class Games(Shown, dict[str, Entry]):
         return {"games": {name: entry.summary for name, entry in self.items()}}
 
 
-def games() -> Games:
+def list_games() -> Games:
     """Return the built-in games by name; print them to see what they are about."""
     return Games(entries_by_name())
 

@@ -48,9 +48,9 @@ def describe_program(version: Version = False, debug: Debug = False) -> None:
 
 def games(as_json: AsJson = False) -> None:
     """List the built-in games."""
-    from rookery.api.games import games
+    from rookery.api.games import list_games
 
-    known = games()
+    known = list_games()
     if as_json:
         print_json(known.to_json())
     else:

@@ -14,7 +14,7 @@ FUNCTIONS = {
     "digest": "digest",
     "evaluate": "evaluate",
     "export": "export",
-    "games": "games",
+    "games": "list_games",
     "health": "health",
     "independence": "independence",
     "record": "record",

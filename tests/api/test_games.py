@@ -15,22 +15,12 @@ from rookery.runs.configure import configure
 
 
 def test_games_are_listed_by_name() -> None:
-    games = rookery.games()
+    games = rookery.list_games()
 
     assert repr(games).startswith("<Games: cleanup, gambling, gathering, harvest, ")
     assert games["harvest"].players
     assert "forager" in str(games)
     assert games._repr_html_().startswith("<pre")
-
-
-@pytest.mark.parametrize("first", ["", "from rookery.games import gridworld\n"])
-def test_games_can_be_called_whether_or_not_the_package_is_loaded(first: str) -> None:
-    code = f"import rookery\n{first}print(len(rookery.games()), len(rookery.games()))"
-    command = [sys.executable, "-c", code]
-
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-
-    assert ended.stdout == "10 10\n"
 
 
 def test_a_description_shows_itself() -> None:
