@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.games import check as check
     from rookery.api.games import describe as describe
     from rookery.api.games import games as games
+    from rookery.api.health import Status as Status
+    from rookery.api.health import health as health
     from rookery.api.results import Estimate as Estimate
     from rookery.api.results import Runs as Runs
     from rookery.api.results import interval as interval
@@ -46,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
 _NAMES = {
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "games"),
+    "api.health": ("Status", "health"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.train": ("resume", "train"),
     "errors": (

@@ -122,19 +122,13 @@ def export(
 
 def health(run: RunFolder, as_json: AsJson = False) -> None:
     """Show the status of every process of a run."""
-    from rookery.cli.output import print_health
-    from rookery.runs.folder import is_run, no_run
-    from rookery.runs.health import health_of, last_round
+    from rookery.api.health import health
 
-    if not is_run(run):
-        raise no_run(run)
-    processes = health_of(run)
-    number, seconds = last_round(run)
+    status = health(run)
     if as_json:
-        status = [process.to_json() for process in processes]
-        print_json({"processes": status, "round": number, "seconds": seconds})
+        print_json(status.to_json())
     else:
-        print_health(out, processes, number, seconds)
+        out.print(status)
 
 
 def bench(
