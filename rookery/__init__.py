@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.games import check as check
     from rookery.api.games import describe as describe
     from rookery.api.games import list_games as list_games
+    from rookery.api.health import Status as Status
+    from rookery.api.health import health as health
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
     from rookery.api.results import Estimate as Estimate
@@ -61,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
 _NAMES = {
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "list_games"),
+    "api.health": ("Status", "health"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),

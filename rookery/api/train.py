@@ -210,7 +210,6 @@ class Output:
         session.say, session.show_warning = self.say, warn
         for line in self.notes:
             session.log.event("note", line=line)
-        session.announce()
         if session.note:
             self.say(session.note)
         with suppress(Stopped), Progress(err, session, self.quiet) as progress:

@@ -136,26 +136,19 @@ def export(
 
 def health(run: RunFolder, as_json: AsJson = False) -> None:
     """Show the status of every process of a run, or of every seed in a folder."""
-    from rookery.cli.output import print_health
-    from rookery.runs.folder import is_run, no_run, seeds_of
-    from rookery.runs.health import health_of, last_round
+    from rookery.api.health import health
+    from rookery.runs.folder import seeds_of
 
-    if not is_run(run):
-        raise no_run(run)
     seeds = seeds_of(run)
-    status = {path.name: (health_of(path), *last_round(path)) for path in seeds or [run]}
+    status = {path.name: health(path) for path in seeds or [run]}
     if as_json:
-        printed = {
-            name: {"processes": [p.to_json() for p in processes]}
-            | {"round": number, "seconds": seconds}
-            for name, (processes, number, seconds) in status.items()
-        }
+        printed = {name: each.to_json() for name, each in status.items()}
         print_json({"seeds": printed} if seeds else printed[run.name])
         return
-    for name, (processes, number, seconds) in status.items():
+    for name, each in status.items():
         if seeds:
             out.print(Text(f"\n{name}", "bold"))
-        print_health(out, processes, number, seconds)
+        out.print(each)
 
 
 def bench(

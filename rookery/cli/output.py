@@ -15,7 +15,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
-from rich.text import Text
 
 from rookery.evaluation.play import Match
 
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
     from rookery.api.evaluate import Evaluation
     from rookery.api.text_table import TextTable
     from rookery.bench.measure import Report
-    from rookery.runs.health import Health
-
-STATE_COLOURS = {
-    "loading": "yellow",
-    "working": "green",
-    "stopped": "red",
-    "dead": "red",
-    "ended": "dim",
-}
 
 
 def print_evaluation(console: Console, evaluation: Evaluation, wide: bool) -> None:
@@ -89,33 +79,6 @@ def print_report(console: Console, report: Report) -> None:
         console.print(ratios)
         console.print()
     console.print(measurements)
-
-
-def print_health(
-    console: Console, processes: Sequence[Health], number: int, seconds: float
-) -> None:
-    """Print the status of every process of a run."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("process", "id", "attempt", "state", "processor", "memory", "agents"):
-        right = name in ("id", "attempt", "processor", "memory")
-        table.add_column(name, justify="right" if right else "left")
-    for health in processes:
-        table.add_row(
-            health.role,
-            str(health.pid),
-            str(health.attempt),
-            Text(health.state, STATE_COLOURS[health.state]),
-            f"{health.processor:.0%}",
-            f"{health.mebibytes:,.0f} MiB",
-            ", ".join(health.agents),
-        )
-    console.print(table)
-    if not number:
-        console.print("no round has finished yet")
-    elif seconds >= 0:
-        console.print(f"last update: round {number}, {seconds:.0f} s ago")
-    else:
-        console.print(f"last update: round {number}, in the future: the clock was set back")
 
 
 @contextmanager

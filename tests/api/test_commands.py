@@ -30,7 +30,6 @@ PENDING = {
     "diff",
     "evaluate",
     "export",
-    "health",
     "record",
     "replay",
     "runs",

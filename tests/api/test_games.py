@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import rookery
 from rookery.errors import ConfigError
 from rookery.games.conformance.checks import Finding
 from rookery.runs.configure import configure
+from tests.small import train
 
 
 def test_games_are_listed_by_name() -> None:
@@ -49,6 +49,18 @@ def test_dotted_names_and_wrong_settings_are_as_in_train() -> None:
     assert len(rookery.describe("harvest", **{"game.agents": 2}).agents) == 2
     with pytest.raises(ConfigError, match=r"game\.agents must be a whole number"):
         rookery.check("harvest", game={"agents": "many"})
+
+
+def test_the_health_of_a_run_shows_itself(tmp_path: Path) -> None:
+    run = train(tmp_path / "run")
+
+    status = rookery.health(run)
+
+    assert status.round == 4
+    assert repr(status) == "<Status: round 4; main ended>"
+    assert "last update: round 4, 0 s ago" in str(status)
+    with pytest.raises(ConfigError, match="is not a run: no such folder"):
+        rookery.health(tmp_path / "nowhere")
 
 
 def test_results_show_themselves_in_a_line() -> None:

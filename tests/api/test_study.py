@@ -12,8 +12,7 @@ from tests.paths import ROOT
 SMALLER = {
     "(0.0, 0.5, 0.9, 0.99)": "(0.0, 0.9)",
     "range(6)": "range(2), callback=lambda result: None",  # without further processes
-    "rounds=100": "rounds=4, turns_per_round=10, worlds=2, **{'game.turns': 5}",
-    '        game={"betrayed": -1},\n': "",
+    "rounds=60": "rounds=4, turns_per_round=10, game={'turns': 5}",
 }
 
 

@@ -14,6 +14,7 @@ import rookery
 from rookery.api.seeds import parse_seeds
 from rookery.cli.app import main
 from rookery.errors import ConfigError
+from rookery.runs.folder import RunLock
 from tests.small import HUNT, overrides
 
 SETTINGS: dict[str, Any] = {**HUNT, "workers": 0}
@@ -50,6 +51,16 @@ def test_warnings_are_python_warnings_at_the_line_of_the_call(tmp_path: Path) ->
 
     assert [warning.filename for warning in caught] == [__file__] * len(caught)
     assert any(HIGH in line for line in events(run, "warning"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_an_error_ends_the_run_and_frees_its_folder(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(rookery.RookeryWarning, match=HIGH):
+        rookery.train(GAME, run=tmp_path / "run", **UNWISE)
+
+    RunLock(tmp_path / "run").close()
 
 
 def test_warnings_of_the_command_line_are_events_too(
