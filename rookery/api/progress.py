@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console, Group
 from rich.progress import (
     BarColumn,
@@ -24,6 +26,7 @@ from rookery.runs.log import Totals
 if TYPE_CHECKING:
     from rookery.games.episodes import Episode
     from rookery.runs.session import Session
+    from rookery.specs import Array
     from rookery.training.training import Round
 
 LINE_SECONDS = 10.0
@@ -86,7 +89,8 @@ class Progress:
         for match in result.matches:
             if match["evaluations"]:
                 self._evaluation = evaluation_line(match)
-        updates = sum(self._take_in(i, result) for i in range(len(self._agents)))
+        means = self._recent_means()
+        updates = sum(self._take_in(i, result, means) for i in range(len(self._agents)))
         self._updates += updates
         self.totals = Totals(
             self.totals.updates + updates, self.totals.seconds + result.seconds
@@ -97,19 +101,24 @@ class Progress:
         elif not self._quiet:
             self._print_line(result)
 
-    def _take_in(self, number: int, result: Round) -> int:
+    def _recent_means(self) -> dict[str, Array]:
+        """Return each agent's mean return and counts over recent episodes, by name."""
+        if not self._recent:
+            return {}
+        means = {"return": np.mean([episode.returns for episode in self._recent], axis=0)}
+        for name in self._recent[0].counts:
+            counts = [episode.counts[name] for episode in self._recent]
+            means[f"{COUNT}{name}"] = np.mean(counts, axis=0)
+        return means
+
+    def _take_in(self, number: int, result: Round, means: Mapping[str, Array]) -> int:
         """Take in the metrics of an agent; return how many updates it made."""
         agent = self._agents[number].id
         metrics: dict[str, Any] = {
             **result.played.metrics[agent],
             **result.learned.metrics.get(agent, {}),
         }
-        if self._recent:
-            returns = [float(episode.returns[number]) for episode in self._recent]
-            metrics["return"] = sum(returns) / len(returns)
-            for name in self._counts():
-                counts = [float(episode.counts[name][number]) for episode in self._recent]
-                metrics[f"{COUNT}{name}"] = sum(counts) / len(counts)
+        metrics |= {name: float(values[number]) for name, values in means.items()}
         self.agents[agent] = metrics
         return int(metrics.get("updates", 0))
 
@@ -141,14 +150,12 @@ class Progress:
         turns = rounds * self._config.turns_per_round * self._config.worlds
         return f"{turns / seconds:,.0f} turns/s  {self._updates / seconds:,.0f} updates/s"
 
-    def _counts(self) -> list[str]:
-        """Return the names of the game's counts, once an episode has ended."""
-        return list(self._recent[0].counts) if self._recent else []
-
     def _view(self, result: Round) -> Group:
         """Return what a terminal shows: bar, rates, last evaluation, and the table."""
         size = self._console.size
-        counts = [f"{COUNT}{name}" for name in self._counts()]
+        counts = (
+            [f"{COUNT}{name}" for name in self._recent[0].counts] if self._recent else []
+        )
         lines = [Text(self._rates(result))]
         if self._evaluation:
             lines.append(Text(self._evaluation))

@@ -75,9 +75,10 @@ def evaluate(
 ) -> None:
     """Play without learning, and report the returns of trained and scripted players.
 
-    In the tables, mean is the mean return over episodes and agents, std its standard
-    deviation over episodes, and counts are means per episode and agent. For a folder of
-    seeds there is also the interquartile mean over seeds with its 95 % interval.
+    In the tables, mean is the mean return over episodes and agents, std its
+    standard deviation over episodes, and counts are means per episode and
+    agent. A folder of seeds also gets the interquartile mean over seeds, with
+    its 95 % interval.
     """
     from rookery.api.evaluate import evaluate_setups
     from rookery.cli.output import print_evaluation, progress

@@ -77,6 +77,7 @@ class Schelling:
             cooperator = f"{self.cooperating[i]:8.2f} ± {self.cooperating_error[i]:<5.2f}"
             defector = f"{self.defecting[i]:8.2f} ± {self.defecting_error[i]:<5.2f}"
             lines.append(f"{i:>6} {cooperator:>16} {defector:>16}")
+        lines.append("others that cooperate; mean return ± its standard error")
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:

@@ -79,13 +79,13 @@ def test_a_probe_is_called_before_the_first_round_and_then_periodically(train):
     assert table["return"].notna().all()
 
 
-def test_its_results_are_in_tensorboard(train):
+def test_its_results_are_in_tensorboard_over_world_turns(train):
     run = train(PLAIN, probe=PROBE)
 
     board = EventAccumulator(str(run.path / "tensorboard"))
     board.Reload()
 
-    assert [point.step for point in board.Scalars("probe/return")] == [0, 2, 4]
+    assert [point.step for point in board.Scalars("probe/return")] == [0, 60, 120]
 
 
 @pytest.mark.parametrize("code", [PLAIN, RUDE], ids=["plain", "rude"])

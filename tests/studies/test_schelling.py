@@ -82,7 +82,8 @@ def test_diagram_prints_as_a_table(prisoners):
     lines = str(prisoners).splitlines()
 
     assert lines[0].split() == ["others", "cooperator", "defector"]
-    assert [line.split()[0] for line in lines[1:]] == ["0", "1"]
+    assert [line.split()[0] for line in lines[1:-1]] == ["0", "1"]
+    assert lines[-1] == "others that cooperate; mean return ± its standard error"
 
 
 def test_diagram_is_drawn_into_a_file(prisoners, tmp_path):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rookery.algorithms.agents import build_agents
@@ -15,9 +17,12 @@ from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.cli.app import main
 from rookery.cli.train import train_one
 from rookery.errors import ConfigError
+from rookery.evaluation.play import Match
+from rookery.games.episodes import Episode
 from rookery.games.registry import entries_by_name
 from rookery.runs.configure import configure
 from rookery.shm.block import MemoryRefused
+from rookery.specs import AgentSpec
 from rookery.training import memory_plan
 from rookery.training import training as training_module
 from rookery.training.memory_plan import (
@@ -25,6 +30,7 @@ from rookery.training.memory_plan import (
     check_memory,
     needs_of,
     plan_memory,
+    report_bytes,
     shortage_of,
 )
 from rookery.training.training import Training
@@ -248,3 +254,26 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(
     assert raised.value.code == 2
     assert LINE.fullmatch(line.removeprefix("error: ")), line
     assert not path.exists()
+
+
+@pytest.mark.parametrize(("agents", "counts"), [(1, 0), (100, 40), (3, 200)])
+def test_the_report_of_an_evaluation_fits_with_any_number_of_counts(
+    agents: int, counts: int
+) -> None:
+    specs = tuple(
+        AgentSpec(f"agent_{i}" + "é" * 20, "agent", {}, ("left", "right"))
+        for i in range(agents)
+    )
+    numbers = np.full(agents, -1.2345678901234567e-100)
+    names = [f"count_{'é' * 30}_{i}" for i in range(counts)]
+    episodes = [Episode(0, 0, 1, numbers, dict.fromkeys(names, numbers))]
+    summary = Match("tag", specs, ("trained",) * agents, episodes, cut=1).summary()
+    evaluation = {"episodes": 1, **summary}
+    evaluations = {"greedy": evaluation, "as_trained": evaluation}
+    report = {"round": 2**62, "evaluations": evaluations}
+    _, config = configure("gathering", ["worlds=1", "turns_per_round=1"])
+    game: Any = SimpleNamespace(agents=specs, counts=names)
+
+    size = report_bytes(config, game)
+
+    assert len(json.dumps(report, separators=(",", ":"))) + 8 <= size
