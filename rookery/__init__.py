@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.settings import settings as settings
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
+    from rookery.bench.measure import Report as Report
+    from rookery.bench.measure import run_bench as run_bench
     from rookery.errors import AlgorithmError as AlgorithmError
     from rookery.errors import ConfigError as ConfigError
     from rookery.errors import GameError as GameError
@@ -61,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.training.training import Round as Round
 
 _NAMES = {
+    "bench.measure": ("Report", "run_bench"),
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "list_games"),
     "api.health": ("Status", "health"),

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.errors import ConfigError, nearest
+
 
 @dataclass
 class Report:
@@ -38,8 +40,15 @@ def bench_names() -> list[str]:
     return [file.stem for file in files if "\ndef run(" in file.read_text("utf-8")]
 
 
-def run_bench(name: str, progress: Callable[[str], None]) -> Report:
-    """Run a benchmark; `progress` is called with what is being measured."""
+def run_bench(name: str, progress: Callable[[str], None] = lambda done: None) -> Report:
+    """Measure speed, side by side with a plain implementation.
+
+    Args:
+        name: of the benchmark; `rookery bench` lists them.
+        progress: called with what is being measured.
+    """
+    if name not in bench_names():
+        raise ConfigError(f"unknown benchmark '{name}': {nearest(name, bench_names())}")
     report: Report = import_module(f"rookery.bench.{name}").run(progress)
     return report
 

@@ -32,7 +32,7 @@ from rookery.cli.runs import diff, runs
 from rookery.cli.settings import settings
 from rookery.cli.studies import crossplay, independence
 from rookery.cli.train import resume, train
-from rookery.errors import ConfigError, RookeryError, advice, nearest
+from rookery.errors import RookeryError, advice
 from rookery.printing import err, out, print_json, say, tell
 from rookery.stdio import guarded, take_lost
 
@@ -165,8 +165,6 @@ def bench(
     if name is None:
         out.print(f"benchmarks: {', '.join(names)}")
         return
-    if name not in names:
-        raise ConfigError(f"unknown benchmark '{name}': {nearest(name, names)}")
     with err.status(f"measuring {name} …") as status:
         report = run_bench(name, progress=lambda done: status.update(f"{done} …"))
     if as_json:

@@ -13,10 +13,11 @@ import rookery
 from rookery.config.parse import nested
 from rookery.errors import ConfigError
 from rookery.evaluation.recordings import Recording
+from rookery.rng import Purpose, keyed_seed
 from tests.paths import GAME_FILES
 from tests.small import HUNT
 
-SEED = 2**61
+SEED = keyed_seed(0, Purpose.AFTER_TRAINING)
 """The seed with which the agents of a run with seed 0 play."""
 LIGHTS = f"gymnasium:{GAME_FILES / 'gym.py'}:Lights"
 

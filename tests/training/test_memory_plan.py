@@ -84,7 +84,8 @@ def test_memory_is_printed_before_training_starts(
     assert re.fullmatch(
         r"memory: \d+ MiB \(replays \d+, states \d\.\d, the rest 0\.\d\)", line
     )
-    (start, *_) = [json.loads(x) for x in (path / "events.jsonl").read_text().splitlines()]
+    events = [json.loads(x) for x in (path / "events.jsonl").read_text().splitlines()]
+    start = next(event for event in events if event["event"] == "start")
     assert set(start["bytes"]) == {"replays", "states", "the rest"}
 
 

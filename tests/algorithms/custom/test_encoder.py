@@ -253,7 +253,7 @@ def test_a_changed_module_marks_a_resumed_run_as_not_exact(file: Path) -> None:
             raise stop
 
     with pytest.raises(RuntimeError):
-        rookery.train("treasurehunt", run="run", show=show, **settings)
+        rookery.train("treasurehunt", run="run", callback=show, **settings)
     file.write_text(FILE.replace("nn.ReLU", "nn.Tanh"))
     run = rookery.resume("run", algorithm="./mine.py:Encoder")
 

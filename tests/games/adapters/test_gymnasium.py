@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from rich.console import Console
 
 import rookery
-from rookery.cli.app import main
 from rookery.errors import ConfigError, GameError
 from rookery.games.adapters.gymnasium import GymnasiumGame, open_game
 from rookery.games.conformance import checks
@@ -470,14 +471,14 @@ class TestImages:
 
     @pytest.mark.shows("D10")
     def test_describe_says_how_a_part_is_scaled(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self,
     ) -> None:
-        monkeypatch.setenv("COLUMNS", "200")
-
         def described(*settings: str) -> str:
-            with pytest.raises(SystemExit):
-                main(["describe", f"gymnasium:{MAZE}", "game.without=mission", *settings])
-            return capsys.readouterr().out
+            overrides = ["game.without=mission", *settings]
+            description = rookery.describe(f"gymnasium:{MAZE}", overrides=overrides)
+            console = Console(width=200, file=io.StringIO())
+            console.print(description)
+            return str(console.file.getvalue())
 
         assert "(3, 7, 7) uint8, divided by 255, as a picture" in described()
         assert "as a picture" not in described("game.codes=image")
