@@ -22,6 +22,7 @@ from rookery.games.base import Game
 from rookery.games.declarations import check_built, check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame
+from rookery.games.hints import remedy
 from rookery.games.locate import explain, is_users_class, located
 from rookery.games.player_guard import player_errors
 from rookery.games.players import Player, RandomPlayer
@@ -98,7 +99,7 @@ def find(name: str) -> Entry:
         adapter = import_module(f"rookery.games.adapters.{library}")
         return _make_entry(name, adapter.open_game(path))
     if ":" in name or name.endswith(".py"):
-        return _make_entry(name, load_object(name))
+        return _make_entry(name, _load(name))
     entries = entries_by_name()
     if name not in entries and "/" in name:
         raise ConfigError(
@@ -108,6 +109,17 @@ def find(name: str) -> Entry:
     if name not in entries:
         raise ConfigError(f"unknown game '{name}': {nearest(name, entries)}")
     return entries[name]
+
+
+def _load(name: str) -> Any:
+    """Return the object at a path; what its import raises comes with a remedy."""
+    try:
+        return load_object(name)
+    except ConfigError as error:
+        cure = remedy(error.__cause__, "") if error.__cause__ is not None else ""
+        if not cure:
+            raise
+        raise ConfigError(f"{error}: {cure}") from error
 
 
 @cache

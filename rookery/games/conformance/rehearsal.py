@@ -8,6 +8,7 @@ that is not finite.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -56,6 +57,8 @@ class Rehearsal:
         self.moves = 0
         self.counted: set[str] = set()
         """Counts of the game that were not always 0."""
+        self.warnings: dict[str, str] = {}
+        """Warnings of numpy by the user's line."""
         self.episodes = self.ends = 0
         """Episodes, and how many of them ended after their first turn."""
         self.things: dict[str, ThingRecord] = {}
@@ -69,13 +72,24 @@ class Rehearsal:
         for turn in range(turns):
             before = self._position()
             try:
-                played = playback.turn(turn)
+                played = self._noticing(lambda: playback.turn(turn))  # noqa: B023
             except GameError as error:
                 raise self._traced(error, turn) from error
             self.turns += 1
             self._record(played, before)
         self.changed = self._watch.changed()
         self.drew = self._watch.drew() if self.is_users else []
+
+    def _noticing(self, play: Callable[[], PlayedTurn]) -> PlayedTurn:
+        """Play a turn, and keep the warnings that lines of the user caused."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            played = play()
+        for warning in caught:
+            if is_users(warning.filename):
+                where = place(warning.filename, warning.lineno)
+                self.warnings[where] = str(warning.message)
+        return played
 
     # What agents and things did.
 
