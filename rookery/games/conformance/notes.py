@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from rookery.config.base import Settings
 from rookery.errors import nearest
 from rookery.games.base import Game
@@ -64,7 +66,7 @@ def notes(game: GuardedGame, entry: Entry, rehearsal: Rehearsal) -> Iterator[str
         yield from _action_notes(engine, rehearsal.sources)
         yield from _source_notes(rehearsal.sources)
         yield from _order_notes(rehearsal.sources)
-        yield from _column_notes(engine, rehearsal.sources)
+        yield from _column_notes(engine, rehearsal.sources, rehearsal.wrapped)
         yield from _play_notes(engine, rehearsal)
         base: type = GridGame
         rules: type = type(engine.rules)
@@ -201,9 +203,16 @@ def _first(calls: list[ast.Call], method: str, argument: int) -> dict[str, ast.C
     return first
 
 
-def _column_notes(engine: GridEngine, sources: Sources) -> Iterator[str]:
-    """Yield columns that are paid out every turn and never set back."""
+def _column_notes(engine: GridEngine, sources: Sources, wrapped: set[str]) -> Iterator[str]:
+    """Yield columns that wrap around, or are paid out every turn and never set back."""
     for name in engine.layout.columns:
+        if name in wrapped:
+            column = engine.layout.columns[name]
+            yield (
+                f"{column.place}: the column '{name}' wrapped around, since "
+                f"{np.dtype(column.dtype)} holds no smaller or larger number: use np.int32 "
+                "or np.float32."
+            )
         changes = [
             (source, node)
             for source in sources.classes

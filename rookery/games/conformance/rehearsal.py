@@ -57,6 +57,8 @@ class Rehearsal:
         self.moves = 0
         self.counted: set[str] = set()
         """Counts of the game that were not always 0."""
+        self.wrapped: set[str] = set()
+        """Columns that went below the least or above the largest number they hold."""
         self.warnings: dict[str, str] = {}
         """Warnings of numpy by the user's line."""
         self.episodes = self.ends = 0
@@ -104,7 +106,21 @@ class Rehearsal:
             return {}
         world = self.engine.world
         masks = {f"kind {kind.name}": world.mask(kind) for kind in self._kinds()}
-        return {"cell": world.cell.copy(), "episode": world.episode.copy(), **masks}
+        columns = {f"column {n}": world.columns.by_world[n].copy() for n in self._narrow()}
+        return {
+            "cell": world.cell.copy(),
+            "episode": world.episode.copy(),
+            **masks,
+            **columns,
+        }
+
+    def _narrow(self) -> list[str]:
+        """Return the columns of small integers, which can wrap around."""
+        columns = self.engine.layout.columns if self.engine is not None else {}
+        dtypes = {name: np.dtype(column.dtype) for name, column in columns.items()}
+        return [
+            n for n, dtype in dtypes.items() if dtype.kind in "iu" and dtype.itemsize < 4
+        ]
 
     def _record(self, played: PlayedTurn, before: dict[str, Array]) -> None:
         rewards = played.arrays["rewards"]
@@ -120,6 +136,11 @@ class Rehearsal:
         self.episodes += int(ended.sum())
         self.ends += int((ended & (world.turn == 1)).sum())
         self.moves += int(((before["cell"] != after["cell"]) & same).sum())
+        for name in self._narrow():
+            old, new = before[f"column {name}"][same], after[f"column {name}"][same]
+            jump = abs(new.astype(np.int64) - old.astype(np.int64))
+            if (jump > 2 ** (8 * new.dtype.itemsize - 1)).any():
+                self.wrapped.add(name)
         paid, elsewhere = rewards.T != 0, same & (world.cell != 0)
         rows = np.arange(world.worlds)
         for kind in self._kinds():
