@@ -60,8 +60,17 @@ ADVICE = (
         "cells, agents and actions are whole numbers: check the index on this line",
     ),
     (
-        r"index out of range|is out of bounds",
+        r"is out of bounds for axis",
+        "check the index on this line: the first axis of an array is the world, so the "
+        "cell of each world is array[np.arange(world.worlds), me.cell]",
+    ),
+    (
+        r"index out of range",
         "check the index on this line: agents, actions, cells and worlds count from 0",
+    ),
+    (
+        r"missing 4 required positional arguments: 'spec'",
+        "list the class of the player itself, without brackets",
     ),
     (r"missing \d+ required", "pass what is missing"),
     (r"maximum recursion depth", "a method calls itself without end"),
@@ -94,6 +103,8 @@ def remedy(error: BaseException, line: str, known: Iterable[str] = ()) -> str:
 def _similar(error: BaseException, line: str, known: list[str]) -> str:
     """Return advice about a misspelt name."""
     match error:
+        case AttributeError(name="settings", obj=obj) if hasattr(obj, "Settings"):
+            return "call super().__init__(settings) first, or use declare instead"
         case AttributeError(name=str(name), obj=obj) if obj is not None:
             return _mean(name, [n for n in dir(obj) if not n.startswith("_")])
         case NameError(name=str(name)):

@@ -23,6 +23,7 @@ from rookery.games.base import Game
 from rookery.games.declarations import check_built, check_class, check_player
 from rookery.games.gridworld import GridEngine, GridGame
 from rookery.games.guard import GuardedGame
+from rookery.games.hints import remedy
 from rookery.games.locate import explain, is_users_class, located
 from rookery.games.names import complete_name, refuse_unsupported
 from rookery.games.player_guard import player_errors
@@ -104,7 +105,7 @@ def find(game: str | type) -> Entry:
         return _make_entry(name, adapter.open_game(full_path))
     refuse_unsupported(name)
     if ":" in name or name.endswith(".py"):
-        return _make_entry(name, load_object(name))
+        return _make_entry(name, _load(name))
     entries = entries_by_name()
     if name not in entries and "/" in name:
         raise ConfigError(
@@ -116,6 +117,7 @@ def find(game: str | type) -> Entry:
     return entries[name]
 
 
+<<<<<<< HEAD
 def _name_of(game: Any) -> str:
     """Return the name of a game that was given as a class."""
     if not (inspect.isclass(game) and issubclass(game, Game | GridGame)):
@@ -126,6 +128,18 @@ def _name_of(game: Any) -> str:
     if game.__module__.startswith(f"{builtin.__name__}."):
         return _snake_case(game)
     return name_of(game)
+||||||| 5d304de
+=======
+def _load(name: str) -> Any:
+    """Return the object at a path; what its import raises comes with a remedy."""
+    try:
+        return load_object(name)
+    except ConfigError as error:
+        cure = remedy(error.__cause__, "") if error.__cause__ is not None else ""
+        if not cure:
+            raise
+        raise ConfigError(f"{error}: {cure}") from error
+>>>>>>> check
 
 
 @cache

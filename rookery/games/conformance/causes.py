@@ -186,6 +186,7 @@ def seat_uses(sources: Sources) -> list[str]:
             (source, node)
             for source, node in _nodes(sources)
             if (isinstance(node, ast.Attribute) and node.attr == "number")
+            or _is_fixed_agent(node)
             or (
                 isinstance(node, ast.For | ast.comprehension)
                 and "agents" in ast.unparse(node.iter)
@@ -193,6 +194,14 @@ def seat_uses(sources: Sources) -> list[str]:
             )
         ]
     )
+
+
+def _is_fixed_agent(node: ast.AST) -> bool:
+    """Whether this picks an agent by a constant number, as in `world.agents[0]`."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="agents"), slice=ast.Constant()):
+            return True
+    return False
 
 
 def _listed(nodes: list[tuple[ClassSource, Any]]) -> list[str]:

@@ -8,6 +8,7 @@ the game cannot be played at all. What is legal but odd is reported as a note.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,7 +95,10 @@ def check_game(entry: Entry, settings: Any, seed: int = 0) -> Iterator[Finding]:
 def _run(conformance: Conformance, name: str, sentence: str, reasons: list[str]) -> Finding:
     """Run one check; a reason that was given before is not repeated."""
     try:
-        return Finding(sentence, "passed", getattr(conformance, name)())
+        with warnings.catch_warnings():
+            # Of numpy, in the user's code; the rehearsal makes a note of them.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return Finding(sentence, "passed", getattr(conformance, name)())
     except Skipped as skipped:
         return Finding(sentence, "skipped", str(skipped))
     except Broken as failure:

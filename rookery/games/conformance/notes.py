@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from rookery.config.base import Settings
 from rookery.errors import nearest
 from rookery.games.base import Game
@@ -40,6 +42,15 @@ INSTEAD = {
     "back": "me.leave(turns, where)",
 }
 """Columns that are the engine's, with what changes them properly."""
+SYNONYMS = {
+    "reset": "start",
+    "setup": "declare",
+    "init": "declare",
+    "step": "act",
+    "update": "before",
+    "mask": "legal",
+}
+"""What methods are called elsewhere, with our names."""
 OFTEN = 5
 """How often something must have happened before a note is made of it."""
 
@@ -54,6 +65,8 @@ def notes(game: GuardedGame, entry: Entry, rehearsal: Rehearsal) -> Iterator[str
         yield from _kind_notes(engine, rehearsal.sources)
         yield from _action_notes(engine, rehearsal.sources)
         yield from _source_notes(rehearsal.sources)
+        yield from _order_notes(rehearsal.sources)
+        yield from _column_notes(engine, rehearsal.sources, rehearsal.wrapped)
         yield from _play_notes(engine, rehearsal)
         base: type = GridGame
         rules: type = type(engine.rules)
@@ -64,6 +77,11 @@ def notes(game: GuardedGame, entry: Entry, rehearsal: Rehearsal) -> Iterator[str
     for player in entry.players.values():
         if inspect.isclass(player) and is_users_class(player):
             yield from _name_notes(player, Player)
+    for where, text in rehearsal.warnings.items():
+        yield (
+            f"{where}: numpy warns: {text}; the result is nan or infinite, so treat "
+            "that case apart, for example x / np.maximum(n, 1)."
+        )
     if not rehearsal.rewards:
         yield (
             f"{rehearsal.sources.prefix('act')}no agent got a reward in {rehearsal.turns} "
@@ -146,6 +164,82 @@ def _source_notes(sources: Sources) -> Iterator[str]:
                 advice = _odd(node, method.name)
                 if advice:
                     yield f"{source.place(node)}: {advice}"
+
+
+def _order_notes(sources: Sources) -> Iterator[str]:
+    """Yield things declared twice, and things that are cleared before they are read."""
+    for source in sources.classes:
+        for method in source.methods():
+            seen: set[str] = set()
+            for node in method.body if method.name == "declare" else ():
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                for text in map(ast.unparse, targets):
+                    if text in seen:
+                        yield (
+                            f"{source.place(node)}: {text} is assigned a second time, so "
+                            "the first one is lost: give it a name of its own."
+                        )
+                    seen.add(text)
+            calls = [n for n in ast.walk(method) if isinstance(n, ast.Call) and n.args]
+            cleared = _first(calls, "clear", 0)
+            for name, argument in (("value", 0), ("has", 1)):
+                read = _first(calls, name, argument)
+                for cells, line in cleared.items():
+                    if read.get(cells, line).lineno > line.lineno:
+                        yield (
+                            f"{source.place(line)}: world.clear({cells}, …) comes before "
+                            f"world.{name} reads {cells}, which is then empty: clear "
+                            "afterwards."
+                        )
+
+
+def _first(calls: list[ast.Call], method: str, argument: int) -> dict[str, ast.Call]:
+    """Return the first call of a method of the world for each of its arguments."""
+    first: dict[str, ast.Call] = {}
+    for call in sorted(calls, key=lambda call: call.lineno):
+        is_method = isinstance(call.func, ast.Attribute) and call.func.attr == method
+        if is_method and len(call.args) > argument:
+            first.setdefault(ast.unparse(call.args[argument]), call)
+    return first
+
+
+def _column_notes(engine: GridEngine, sources: Sources, wrapped: set[str]) -> Iterator[str]:
+    """Yield columns that wrap around, or are paid out every turn and never set back."""
+    for name in engine.layout.columns:
+        if name in wrapped:
+            column = engine.layout.columns[name]
+            yield (
+                f"{column.place}: the column '{name}' wrapped around, since "
+                f"{np.dtype(column.dtype)} holds no smaller or larger number: use np.int32 "
+                "or np.float32."
+            )
+        changes = [
+            (source, node)
+            for source in sources.classes
+            for node in ast.walk(source.node)
+            if isinstance(node, ast.Assign | ast.AugAssign)
+        ]
+        writes = [n for _, n in changes if _writes(n, name)]
+        grows = writes and all(
+            isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add) for n in writes
+        )
+        for source, node in changes:
+            is_paid = _writes(node, "reward") and _reads(node.value, name)
+            if grows and is_paid:
+                yield (
+                    f"{source.place(node)}: the column '{name}' is paid out here, but only "
+                    "ever grows, so it is paid again in every later turn: set it back to 0 "
+                    "afterwards, or count it in `counts`."
+                )
+
+
+def _writes(node: ast.Assign | ast.AugAssign, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(_attribute(target) == name for target in targets)
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(node))
 
 
 def _odd(node: ast.AST, method: str) -> str:
@@ -237,7 +331,7 @@ def _name_notes(kind: type, base: type) -> Iterator[str]:
             if inspect.isclass(member) and issubclass(member, Settings):
                 advice = f": a game's settings are called Settings, not {name}."
             else:
-                advice = f": {nearest(name, known)}"
+                advice = f": {_meant(name, known)}"
             word = "method" if inspect.isfunction(member) else "attribute"
             used = sources.words.get(name, 0) > (0 if inspect.isfunction(member) else 1)
             if not used:
@@ -245,6 +339,12 @@ def _name_notes(kind: type, base: type) -> Iterator[str]:
                     f"{sources.prefix(name)}nothing uses the {word} '{name}' of "
                     f"{source.kind.__name__}{advice}"
                 )
+
+
+def _meant(name: str, known: list[str]) -> str:
+    if SYNONYMS.get(name) in known:
+        return f"did you mean '{SYNONYMS[name]}'?"
+    return nearest(name, known)
 
 
 def _unused_notes(game: GuardedGame, rules: type, rehearsal: Rehearsal) -> Iterator[str]:

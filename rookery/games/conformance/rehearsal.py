@@ -8,6 +8,7 @@ that is not finite.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -56,6 +57,10 @@ class Rehearsal:
         self.moves = 0
         self.counted: set[str] = set()
         """Counts of the game that were not always 0."""
+        self.wrapped: set[str] = set()
+        """Columns that went below the least or above the largest number they hold."""
+        self.warnings: dict[str, str] = {}
+        """Warnings of numpy by the user's line."""
         self.episodes = self.ends = 0
         """Episodes, and how many of them ended after their first turn."""
         self.things: dict[str, ThingRecord] = {}
@@ -69,13 +74,24 @@ class Rehearsal:
         for turn in range(turns):
             before = self._position()
             try:
-                played = playback.turn(turn)
+                played = self._noticing(lambda: playback.turn(turn))  # noqa: B023
             except GameError as error:
                 raise self._traced(error, turn) from error
             self.turns += 1
             self._record(played, before)
         self.changed = self._watch.changed()
         self.drew = self._watch.drew() if self.is_users else []
+
+    def _noticing(self, play: Callable[[], PlayedTurn]) -> PlayedTurn:
+        """Play a turn, and keep the warnings that lines of the user caused."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            played = play()
+        for warning in caught:
+            if is_users(warning.filename):
+                where = place(warning.filename, warning.lineno)
+                self.warnings[where] = str(warning.message)
+        return played
 
     # What agents and things did.
 
@@ -90,7 +106,21 @@ class Rehearsal:
             return {}
         world = self.engine.world
         masks = {f"kind {kind.name}": world.mask(kind) for kind in self._kinds()}
-        return {"cell": world.cell.copy(), "episode": world.episode.copy(), **masks}
+        columns = {f"column {n}": world.columns.by_world[n].copy() for n in self._narrow()}
+        return {
+            "cell": world.cell.copy(),
+            "episode": world.episode.copy(),
+            **masks,
+            **columns,
+        }
+
+    def _narrow(self) -> list[str]:
+        """Return the columns of small integers, which can wrap around."""
+        columns = self.engine.layout.columns if self.engine is not None else {}
+        dtypes = {name: np.dtype(column.dtype) for name, column in columns.items()}
+        return [
+            n for n, dtype in dtypes.items() if dtype.kind in "iu" and dtype.itemsize < 4
+        ]
 
     def _record(self, played: PlayedTurn, before: dict[str, Array]) -> None:
         rewards = played.arrays["rewards"]
@@ -106,6 +136,11 @@ class Rehearsal:
         self.episodes += int(ended.sum())
         self.ends += int((ended & (world.turn == 1)).sum())
         self.moves += int(((before["cell"] != after["cell"]) & same).sum())
+        for name in self._narrow():
+            old, new = before[f"column {name}"][same], after[f"column {name}"][same]
+            jump = abs(new.astype(np.int64) - old.astype(np.int64))
+            if (jump > 2 ** (8 * new.dtype.itemsize - 1)).any():
+                self.wrapped.add(name)
         paid, elsewhere = rewards.T != 0, same & (world.cell != 0)
         rows = np.arange(world.worlds)
         for kind in self._kinds():

@@ -28,6 +28,7 @@ from rookery.games.gridworld.rules import (
     Window,
 )
 from rookery.games.locate import method_prefix
+from rookery.games.sources import Sources
 from rookery.specs import AgentSpec, Array, Part
 
 OWN_COLUMNS = ("facing", "reward", "score", "back", "ended", "turn", "episode")
@@ -240,6 +241,13 @@ def _checked_roster(rules: GridGame) -> tuple[Body, ...]:
             "not call super().__init__(settings): write it as its first line, or use "
             "declare instead."
         )
+    for name in ("agents", "turns"):
+        number = getattr(rules.settings, name)
+        if number < 1:
+            raise ConfigError(
+                f"{Sources(type(rules.settings)).prefix(name)}game.{name} is {number}, "
+                "expected at least 1: limit the setting with Field(…, ge=1)."
+            )
     roster = rules.roster()
     if not isinstance(roster, Sequence) or not all(isinstance(b, Body) for b in roster):
         raise ConfigError(

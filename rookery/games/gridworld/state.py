@@ -77,6 +77,8 @@ class StateView:
         raise self._undeclared(name)
 
     def _undeclared(self, name: str) -> AttributeError:
+        if callable(getattr(type(self), name, None)):
+            return Advice(f"'{name}' is a method, not a column: call it, {name}(…).")
         known = [*self.__dict__, *dir(type(self))]
         public = [word for word in known if not word.startswith("_")]
         close = difflib.get_close_matches(name, public, n=1, cutoff=CLOSE)

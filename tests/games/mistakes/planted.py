@@ -582,4 +582,17 @@ OTHERS = (
         ("declares agent '0' with nothing to observe",),
         at="def declare",
     ),
+    Mistake(
+        "column that wraps around",
+        "        self.streak = grid.PerAgent(np.float32)",
+        "        self.streak = grid.PerAgent(np.uint8)",
+        ("the column 'streak' wrapped around, since uint8 holds no smaller or larger",),
+        is_note=True,
+        also=(
+            (
+                "        me.streak = np.where(own, me.streak + 1, 0)",
+                "        me.streak -= own",
+            ),
+        ),
+    ),
 )

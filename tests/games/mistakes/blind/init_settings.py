@@ -1,0 +1,45 @@
+"""Grower, with a mistake of somebody who had not seen the check."""
+
+from pydantic import Field
+
+from rookery.games import gridworld as grid
+
+
+class Grower(grid.GridGame):
+    """Berries grow back with a probability that is a setting."""
+
+    class Settings(grid.GridSettings):
+        agents: int = Field(2, ge=1, description="Number of agents.")
+        regrow: float = Field(
+            0.05, ge=0, le=1, description="Probability per turn that a berry grows back."
+        )
+
+    settings: Settings
+
+    map = """
+#########
+#P..*..P#
+#..*.*..#
+#P..*..P#
+#########"""
+
+    def __init__(self, *args, **kwargs) -> None:
+        self.chance = self.settings.regrow / 2
+        super().__init__(*args, **kwargs)
+
+    def declare(self) -> None:
+        self.wall = grid.Kind(solid=True, layer="walls", char="#")
+        self.berry = grid.Kind(value=1.0, layer="berries", char="*")
+        self.bush = grid.PerCell(bool)
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(radius=2)})
+
+    def start(self, world: grid.World) -> None:
+        world.bush = world.mask(self.berry)
+
+    def before(self, world: grid.World) -> None:
+        world.sprinkle(self.berry, chance=self.chance, mask=world.bush)
+
+    def act(self, world: grid.World, me: grid.Me) -> None:
+        me.move()
+        me.reward += world.value(me.cell)
+        world.clear(me.cell, layer="berries")

@@ -1,0 +1,43 @@
+"""Skill, with a mistake of somebody who had not seen the check."""
+
+from pydantic import Field
+
+from rookery.games import gridworld as grid
+
+
+class Skill(grid.GridGame):
+    """The more often an agent found something, the likelier it gets a bonus."""
+
+    class Settings(grid.GridSettings):
+        agents: int = Field(2, ge=1, description="Number of agents.")
+
+    settings: Settings
+    map = """
+#########
+#P..*..P#
+#..*.*..#
+#P..*..P#
+#########"""
+
+    def declare(self) -> None:
+        self.wall = grid.Kind(solid=True, layer="walls", char="#")
+        self.berry = grid.Kind(value=1.0, layer="berries", char="*")
+        self.bush = grid.PerCell(bool)
+        self.found = grid.PerAgent(float)
+        self.bites = grid.PerAgent(float)
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(radius=2)})
+
+    def start(self, world: grid.World) -> None:
+        world.bush = world.mask(self.berry)
+
+    def before(self, world: grid.World) -> None:
+        world.sprinkle(self.berry, chance=0.05, mask=world.bush)
+
+    def act(self, world: grid.World, me: grid.Me) -> None:
+        me.move()
+        value = world.value(me.cell)
+        world.clear(me.cell, layer="berries")
+        bonus = world.uniform() < me.found / me.bites
+        me.reward += value + 0.1 * bonus
+        me.found += value > 0
+        me.bites += 1
