@@ -117,7 +117,6 @@ def find(game: str | type) -> Entry:
     return entries[name]
 
 
-<<<<<<< HEAD
 def _name_of(game: Any) -> str:
     """Return the name of a game that was given as a class."""
     if not (inspect.isclass(game) and issubclass(game, Game | GridGame)):
@@ -128,8 +127,8 @@ def _name_of(game: Any) -> str:
     if game.__module__.startswith(f"{builtin.__name__}."):
         return _snake_case(game)
     return name_of(game)
-||||||| 5d304de
-=======
+
+
 def _load(name: str) -> Any:
     """Return the object at a path; what its import raises comes with a remedy."""
     try:
@@ -139,7 +138,6 @@ def _load(name: str) -> Any:
         if not cure:
             raise
         raise ConfigError(f"{error}: {cure}") from error
->>>>>>> check
 
 
 @cache
