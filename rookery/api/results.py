@@ -53,7 +53,7 @@ def table(source: Source) -> DataFrame:
     """Return a table with one row per run (needs pandas).
 
     Its columns are the run's folder and game; every setting that differs between runs, by
-    its dotted name; the seed; the rounds that were trained, and the run's state; `greedy`,
+    its dotted name; the seed; the rounds that were trained, and the run's state; `trained`,
     the mean return in the last evaluation; and means over the episodes of the last quarter
     of the rounds: `return`, `turns` and the game's counts, per agent and episode.
 
@@ -193,7 +193,7 @@ def plot(
 
     Args:
         source: a folder, in which runs are found at any depth; a run; or several of these.
-        metric: `return`, a count of the game, `greedy` (evaluations during training), or a
+        metric: `return`, a count of the game, `trained` (evaluations during training), or a
             metric such as `loss`.
         by: a setting: one line for each of its values.
         ax: the axes to draw in; by default new ones.

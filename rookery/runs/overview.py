@@ -67,14 +67,14 @@ class Overview:
     def last_scores(self) -> dict[str, float]:
         """Return means over the last quarter of the rounds, per agent and episode.
 
-        `return`, `turns`, and every count of the game; `greedy` is the mean return in the
+        `return`, `turns`, and every count of the game; `trained` is the mean return in the
         last evaluation. What was not measured is left out.
         """
         scores: dict[str, float] = {}
         evaluations = [x for x in read_lines(self.path / EVALUATIONS) if "mean" in x]
         greedy = [line for line in evaluations if line.get("players") == "greedy"]
         if greedy:
-            scores["greedy"] = float(greedy[-1]["mean"])
+            scores["trained"] = float(greedy[-1]["mean"])
         first = (1 - LAST_PART) * self.rounds
         last = [episode for episode in self.episodes if episode["round"] > first]
         if last:
@@ -88,14 +88,14 @@ class Overview:
         """Return the rounds and values of a metric, by agent.
 
         Args:
-            metric: `return` or a count of the game, per episode; `greedy`, per evaluation;
+            metric: `return` or a count of the game, per episode; `trained`, per evaluation;
                 or one of the metrics of every round, such as `loss`.
 
         Raises:
             ConfigError: if the run has no such metric.
         """
         points: dict[str, tuple[list[int], list[float]]] = {}
-        known = {"return", "greedy"}
+        known = {"return", "trained"}
         for number, agent, values in self._points():
             known |= values.keys()
             if values.get(metric) is not None:
@@ -119,7 +119,7 @@ class Overview:
         for line in read_lines(self.path / EVALUATIONS):
             if line.get("players") == "greedy":
                 for agent, mean in line["agents"].items():
-                    yield line["round"], agent, {"greedy": mean}
+                    yield line["round"], agent, {"trained": mean}
 
     def __str__(self) -> str:
         total = self.settings.get("rounds")

@@ -232,7 +232,7 @@ class Run:
         """Draw the learning curve of every agent, and return the axes (needs matplotlib).
 
         Args:
-            metric: `return`, a count of the game, `greedy` (evaluations during training),
+            metric: `return`, a count of the game, `trained` (evaluations during training),
                 or a metric such as `loss`.
             ax: the axes to draw in; by default new ones.
         """

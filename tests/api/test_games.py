@@ -42,7 +42,7 @@ def test_a_check_gives_findings_one_by_one_and_all_together() -> None:
     assert seen == result.findings
     assert result.passed
     assert repr(result).startswith("<Check iterated_chicken: ")
-    assert str(result).startswith("✓ Everything the game returns has the declared shape")
+    assert str(result).startswith("✓ The game can be built.")
 
 
 def test_dotted_names_and_wrong_settings_are_as_in_train() -> None:

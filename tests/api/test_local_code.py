@@ -123,7 +123,7 @@ def test_a_run_is_resumed_and_opened_with_the_classes(
     opened = rookery.Run(trained.path, game=game, algorithm=network)
     assert rookery.digest(opened) == rookery.digest(whole)
     assert rookery.digest(opened).exact
-    assert rookery.play(game, opened.players(), agents=2, turns=5).summary()
+    assert rookery.play(game, opened.players(), game={"agents": 2, "turns": 5}).summary()
 
 
 def test_without_the_classes_the_error_says_what_to_pass(trained: rookery.Run) -> None:

@@ -36,7 +36,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_table_has_one_row_per_run_with_what_differs(study: Path) -> None:
     table = rookery.table(study)
 
-    names = ["run", "game", "discount", "seed", "rounds", "state", "greedy", "return"]
+    names = ["run", "game", "discount", "seed", "rounds", "state", "trained", "return"]
     assert list(table.columns) == [*names, "turns", "stag"]
     assert table["discount"].tolist() == [0.0, 0.0, 0.9, 0.9]
     assert table["seed"].tolist() == [9, 10, 9, 10]
@@ -55,8 +55,10 @@ def test_the_scores_of_the_table_are_means_of_the_last_quarter(study: Path) -> N
     assert row["return"] == pytest.approx(last["return"].mean())
     assert row["stag"] == pytest.approx(last["stag"].mean())
     evaluations = run.evaluations()
-    greedy = evaluations[(evaluations["players"] == "greedy") & (evaluations["round"] == 6)]
-    assert row["greedy"] == pytest.approx(greedy["mean"].mean())
+    greedy = evaluations[
+        (evaluations["players"] == "trained") & (evaluations["round"] == 6)
+    ]
+    assert row["trained"] == pytest.approx(greedy["mean"].mean())
 
 
 def test_runs_have_a_table_and_a_plot(study: Path) -> None:
@@ -130,11 +132,11 @@ def test_a_run_is_plotted_agent_by_agent(study: Path) -> None:
 
 
 def test_runs_are_plotted_by_a_setting_with_a_band_over_seeds(study: Path) -> None:
-    ax = rookery.plot(study, "greedy", by="discount")
+    ax = rookery.plot(study, "trained", by="discount")
 
     assert [line.get_label() for line in ax.lines] == ["discount=0.0", "discount=0.9"]
     assert len(ax.collections) == 2
-    means = rookery.table(study).groupby("discount")["greedy"].mean()
+    means = rookery.table(study).groupby("discount")["trained"].mean()
     assert ax.lines[1].get_ydata()[-1] == pytest.approx(means[0.9])
 
 
