@@ -55,10 +55,9 @@ def test_the_scores_of_the_table_are_means_of_the_last_quarter(study: Path) -> N
     assert row["return"] == pytest.approx(last["return"].mean())
     assert row["stag"] == pytest.approx(last["stag"].mean())
     evaluations = run.evaluations()
-    greedy = evaluations[
-        (evaluations["players"] == "trained") & (evaluations["round"] == 6)
-    ]
-    assert row["trained"] == pytest.approx(greedy["mean"].mean())
+    rows = (evaluations["players"] == "trained") & (evaluations["round"] == 6)
+    trained = evaluations[rows]
+    assert row["trained"] == pytest.approx(trained["mean"].mean())
 
 
 def test_runs_have_a_table_and_a_plot(study: Path) -> None:

@@ -520,6 +520,7 @@ ALLOWED = {
     "algorithms/registry.py": "the modules of rookery.algorithms",
     "games/registry.py": "the modules of rookery.games.builtin, and adapters",
     "supervisor/child.py": "what a process is for, from a table in the file",
+    "api/display.py": "IPython, which only notebooks have",
     "bench/game.py": "a game named in the file",
     "bench/measure.py": "the modules of rookery.bench",
 }

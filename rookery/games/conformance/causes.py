@@ -8,10 +8,10 @@ engine does not know.
 from __future__ import annotations
 
 import ast
-import pickle
 import random
 import types
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,8 @@ BUILTIN_REDUCTIONS = frozenset({"any", "all", "sum", "max", "min", "bool", "int"
 RANDOM = ("np.random", "numpy.random", "random", "secrets", "uuid", "time", "datetime")
 RANDOM_NAMES = frozenset({"urandom", "default_rng", "shuffle", "randint", "choice"})
 LISTED = 3
+DEPTH = 4
+"""How far changes inside values are looked for."""
 
 
 class Watch:
@@ -39,7 +41,7 @@ class Watch:
         self._before = self._state()
         self._random = random_state()
 
-    def _state(self) -> dict[str, bytes]:
+    def _state(self) -> dict[str, str]:
         own = vars(self._owner) if self._attributes else {}
         state = fingerprints("self", own)
         for source in self._sources.classes:
@@ -60,23 +62,36 @@ class Watch:
         return [name for name in now if now[name] != self._random[name]]
 
 
-def random_state() -> dict[str, bytes]:
+def random_state() -> dict[str, str]:
     """Return the state of Python's and numpy's global generators."""
     return {
-        "np.random": pickle.dumps(np.random.get_state()),
-        "random": pickle.dumps(random.getstate()),
+        "np.random": content_of(np.random.get_state()),
+        "random": content_of(random.getstate()),
     }
 
 
-def fingerprints(owner: str, members: Any) -> dict[str, bytes]:
+def content_of(value: Any, depth: int = DEPTH) -> str:
+    """Return everything that a value holds as text, down to some depth."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
+    if depth and isinstance(value, Mapping):
+        value = list(value.items())
+    if depth and isinstance(value, list | tuple | set | frozenset | deque | np.ndarray):
+        return f"[{', '.join(content_of(inner, depth - 1) for inner in value)}]"
+    if depth and hasattr(value, "__dict__"):
+        return f"{type(value).__name__}{content_of(vars(value), depth - 1)}"
+    return repr(value)
+
+
+def fingerprints(owner: str, members: Any) -> dict[str, str]:
     """Return the content of values by name, so that changes are seen inside them, too."""
     prints = {}
     for name, value in dict(members).items():
         is_code = isinstance(value, type | types.ModuleType | types.FunctionType)
         if name.startswith("__") or is_code:
             continue
-        with suppress(Exception):  # what cannot be pickled is left out
-            prints[f"{owner}.{name}".lstrip(".")] = pickle.dumps(value)
+        with suppress(Exception):  # of a user's __repr__ or __iter__
+            prints[f"{owner}.{name}".lstrip(".")] = content_of(value)
     return prints
 
 

@@ -353,15 +353,16 @@ def _unused_notes(game: GuardedGame, rules: type, rehearsal: Rehearsal) -> Itera
     sources, words = rehearsal.sources, rehearsal.sources.words
     model: Any = rules.Settings  # type: ignore[attr-defined]
     special = {*base.model_fields, "height", "width"}
+    is_indirect = bool({"getattr", "setattr", "model_dump", "vars"} & words.keys())
     for name in model.model_fields:
-        is_indirect = bool({"getattr", "model_dump", "vars"} & words.keys())
         if name not in special and words.get(name, 0) < 2 and not is_indirect:
             yield (
                 f"{Sources(model).prefix(name)}nothing uses the setting '{name}': read it "
                 f"as self.settings.{name}, or remove it."
             )
     for name in game.counts:
-        if words.get(name, 0) < 2 and name not in rehearsal.counted:
+        is_used = words.get(name, 0) >= 2 or name in rehearsal.counted
+        if not is_used and not is_indirect:
             yield (
                 f"{sources.prefix('counts')}nothing adds to the count '{name}': write "
                 f"me.{name} += …, or remove it."
