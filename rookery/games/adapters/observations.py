@@ -132,10 +132,7 @@ def part_for(space: Any, shrink: int) -> Part:
     if is_image(space):
         height, width, colours = space.shape
         side = square_side(space, shrink)
-        shape = (colours, height // side, width // side)
-        # Bytes that never reach 255 are codes, such as 0 and 1, and not colours.
-        is_picture = int(space.high.max()) == 255
-        return Part(shape, space.dtype, scale=1 / 255 if is_picture else 1.0)
+        return Part((colours, height // side, width // side), space.dtype, scale=1 / 255)
     # Networks are float32: storing float64 would double the memory for nothing.
     is_double = space.dtype == np.float64
     return Part(tuple(space.shape), np.dtype(np.float32) if is_double else space.dtype)

@@ -464,15 +464,8 @@ class TestImages:
         assert codes.agents[0].parts["image"].scale == 1.0
         np.testing.assert_array_equal(*stored)
 
-    def test_bytes_that_never_reach_255_are_not_taken_for_colours(self) -> None:
-        (spec,) = make(MAZE, high=10, without="mission").agents
-
-        assert spec.parts["image"].scale == 1.0
-
     @pytest.mark.shows("D10")
-    def test_describe_says_how_a_part_is_scaled(
-        self,
-    ) -> None:
+    def test_describe_says_how_a_part_is_scaled(self) -> None:
         def described(*settings: str) -> str:
             overrides = ["game.without=mission", *settings]
             description = rookery.describe(f"gymnasium:{MAZE}", overrides=overrides)

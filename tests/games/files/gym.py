@@ -155,9 +155,9 @@ class Maze(gymnasium.Env):
 
     metadata = {"render_modes": []}
 
-    def __init__(self, high: int = 255):
+    def __init__(self):
         self.observation_space = spaces.Dict(
-            image=spaces.Box(0, high, (7, 7, 3), np.uint8),
+            image=spaces.Box(0, 255, (7, 7, 3), np.uint8),
             direction=spaces.Discrete(4),
             mission=spaces.Text(20),
         )
