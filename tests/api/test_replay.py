@@ -166,7 +166,7 @@ def test_recordings_of_training_can_be_drawn(run: rookery.Run, tmp_path: Path) -
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a round": ({"round": 3}, "has no weights of round 3; it has those of 2, 4, 6"),
     "a round of a seat": ({"players": "trained@3"}, "has no weights of round 3"),
-    "a player": ({"players": "traned"}, "unknown player 'trianed' for"),
+    "a player": ({"players": "trainedd"}, "unknown player 'trainedd' for"),
     "too few": ({"players": "trained,random"}, "got 2 players for the 3 agents of"),
     "an episode": ({"episode": -1}, "episode is -1, expected a whole number from 0"),
     "half an episode": ({"episode": 0.5}, "episode is 0.5, expected a whole number"),
