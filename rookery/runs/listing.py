@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from rookery.runs.folder import CONFIG, SEEDS
 from rookery.runs.log import EPISODES, EVALUATIONS, EVENTS, METRICS, read_lines
 from rookery.storage.access import is_file
 
+SEAL = "seal.json"
+WRITTEN_BY_TRAINING = (SEAL, EVENTS, METRICS)
+"""A folder with none of these was made by `rookery replay GAME`, and is not a run."""
 TAIL_BYTES = 2**16
 SLACK_SECONDS = 5.0
 """How much later than its own log a process can seem to have started."""
@@ -71,7 +74,9 @@ def list_folder(folder: Path) -> list[RunInfo]:
     runs = [
         info
         for path in _folders(folder)
-        if (tree := _tree_of(path)) and (info := read_info(path, tree)) is not None
+        if any(is_file(path / name) for name in WRITTEN_BY_TRAINING)
+        and (tree := _tree_of(path))
+        and (info := read_info(path, tree)) is not None
     ]
     return sorted(runs, key=lambda info: (str(info.group or info.path), info.seed))
 
@@ -99,7 +104,7 @@ def read_info(path: Path, tree: Mapping[str, Any]) -> RunInfo | None:
         game=str(game["name"]),
         algorithm=_algorithms(tree, agents),
         seed=_whole(tree.get("seed"), 0),
-        state=_state(events, done, rounds),
+        state=state_after(events, done, rounds),
         round=done,
         rounds=rounds,
         score=score,
@@ -135,8 +140,12 @@ def _tree_of(path: Path) -> dict[str, Any]:
         return {}  # a file of another program
 
 
-def _state(events: list[dict[str, Any]], done: int, rounds: int) -> str:
-    """Return the state of a run after its last start, according to its events."""
+def state_after(events: Sequence[Mapping[str, Any]], done: int, rounds: int) -> str:
+    """Return the state of a run after its last start, according to its events.
+
+    A run that ends before its last round without having been asked to stop has failed; the
+    cause may be on record as the death of another process.
+    """
     starts = [i for i, event in enumerate(events) if _is_main(event, "start")]
     since = events[starts[-1] :] if starts else events
     names = [event.get("event") for event in since if event.get("role") == "main"]
@@ -144,8 +153,10 @@ def _state(events: list[dict[str, Any]], done: int, rounds: int) -> str:
         return "failed" if "failure" in names else "new"
     if "failure" in names:
         return "failed"
+    if "end" in names and done >= rounds:
+        return "finished"
     if "end" in names:
-        return "finished" if done >= rounds else "stopped"
+        return "stopped" if "stop" in names else "failed"
     return "running" if _is_alive(since[0]) else "killed"
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from rookery.config.messages import dotted
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
-from rookery.runs.folder import CONFIG, RunLock
+from rookery.runs.folder import CONFIG
+from rookery.runs.listing import state_after
 from rookery.runs.log import EPISODES, EVALUATIONS, EVENTS, METRICS, read_lines
 
 LAST_PART = 0.25
@@ -48,16 +49,9 @@ class Overview:
 
     @property
     def state(self) -> str:
-        """`finished`, `running`, `failed` or `stopped`."""
-        if self.rounds >= self.settings.get("rounds", 1):
-            return "finished"
-        try:
-            RunLock(self.path).close()
-        except ConfigError:
-            return "running"
-        events = [line.get("event") for line in read_lines(self.path / EVENTS)]
-        begun = len(events) - events[::-1].index("start") if "start" in events else 0
-        return "failed" if "failure" in events[begun:] else "stopped"
+        """`running`, `finished`, `stopped`, `failed`, `killed`, or `new`."""
+        events = read_lines(self.path / EVENTS)
+        return state_after(events, self.rounds, self.settings.get("rounds", 1))
 
     @cached_property
     def episodes(self) -> list[dict[str, Any]]:
@@ -107,6 +101,13 @@ class Overview:
                 f"{self.path} has no '{metric}' to plot; it has {', '.join(sorted(known))}."
             )
         return points
+
+    def axis_label(self, metric: str) -> str:
+        """Return the name of a metric with its unit, for the axis of a plot."""
+        per_episode = {"return", *(self.episodes[0]["counts"] if self.episodes else ())}
+        if metric == "trained":
+            return "return of trained agents, per agent and episode"
+        return f"{metric} per agent and episode" if metric in per_episode else metric
 
     def _points(self) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
         for line in self.episodes:

@@ -100,13 +100,17 @@ class Session:
             shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
             if isinstance(error, (ConfigError, *LEAVING)) and not resume:
                 shutil.rmtree(folder, ignore_errors=True)  # there is no run
-            elif not isinstance(error, LEAVING):
+            elif not isinstance(
+                error, (ConfigError, *LEAVING)
+            ):  # a refusal changes nothing
                 self._log_failure(error)
             raise
         self.start = self.training.boundary or 0
         """The last complete round when this session started."""
         self.done = self.start
         """The last complete round."""
+        self.last_matches: list[dict[str, Any]] = []
+        """Reports of evaluations that finished after the last round, once it has ended."""
         self._has_announced = False
         self._stopped: set[str] = set()
         """Agents that the user knows have stopped learning."""
@@ -330,7 +334,8 @@ class Session:
 
     def _save_last(self) -> str:
         """Log the last evaluations and save the last round; return why not, or ''."""
-        self._log_matches(self.training.new_matches())
+        self.last_matches = self.training.new_matches()
+        self._log_matches(self.last_matches)
         finished = 0 < self.done == self.config.rounds
         has_new = finished or self.done > self.start
         problem = self._checkpointer.save_last(self.done) if has_new else ""

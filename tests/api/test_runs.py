@@ -90,6 +90,40 @@ def test_a_run_that_ended_early_says_how(
     assert (only(tmp_path).state, only(tmp_path).round) == (state, 1)
 
 
+FAILING = """
+from rookery.games.builtin.matrix import IteratedChicken
+
+
+class Failing(IteratedChicken):
+    def end_turn(self):
+        raise RuntimeError("broken")
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_mistake_in_a_game_fails_a_run_with_any_number_of_workers(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("failing.py").write_text(FAILING)
+
+    with pytest.raises(rookery.GameError, match="broken"):
+        rookery.train("./failing.py:Failing", run="run", workers=workers, rounds=2)
+
+    assert only(tmp_path).state == "failed"
+
+
+def test_a_refused_resume_leaves_a_finished_run_as_it_was(tmp_path: Path) -> None:
+    train(tmp_path / "run")
+
+    with pytest.raises(ConfigError):
+        rookery.resume(tmp_path / "run", rounds=1)
+
+    assert only(tmp_path).state == "finished"
+    assert not (tmp_path / "run" / "failures").exists()
+
+
 @pytest.mark.processes
 def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "run")]
