@@ -5,8 +5,8 @@ population plays with *background* agents of each, in all seats that it was trai
 the same games. The unit is the seed: every seed of one population is paired with every seed
 of the other; within a population, a seed is compared with the other seeds.
 
-The printed tables and the JSON call the focal agent the guest, the background agents its
-hosts, and populations camps.
+The JSON and the columns of `table` call the focal agent the guest, the background agents
+its hosts, and populations camps.
 """
 
 from __future__ import annotations
