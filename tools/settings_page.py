@@ -19,9 +19,10 @@ replay.capacity=50_000`), in Python (`rookery.train("cleanup", discount=0.9,
 replay={"capacity": 50_000})`), or in a TOML file (`--config mine.toml`). Every run writes
 all of its settings to `config.toml` in its folder.
 
-The settings of agents (all of those below except the sections `run` from `seed` on,
-`evaluate`, `record`, `probe`, `checkpoints` and `restarts`) can also be given to single
-agents by id or by pattern: `agents.0.discount=0.5`, `agents."hunter*".algorithm=ppo`.
+Many settings can also be given to single agents, by id or by pattern:
+`agents.0.discount=0.5`, `agents."hunter*".algorithm=ppo`. These are the settings above
+`seed` in the first table, and those in all other sections except `game`, `evaluate`,
+`record`, `probe`, `checkpoints` and `restarts`. All others hold for the whole run.
 """
 SYNONYMS_TITLE = """\
 ## Names from other libraries

@@ -7,9 +7,14 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from rookery.games.gridworld.tiles import FLOOR_SHADES, NAMES, TINTED, tile
+from rookery.games.gridworld.tiles import AGENT_COLOURS, FLOOR_SHADES, NAMES, TINTED, tile
 
 SIZE, LABEL, GAP, COLUMNS = 64, 22, 14, 6
+COLOUR_NAMES = (
+    *("blue", "orange", "green", "yellow", "purple", "navy"),
+    *("pink", "sky blue", "dark red", "olive", "lilac", "brown"),
+)
+"""What people call the colours of agents, in order."""
 
 PAGE = """\
 # Tiles
@@ -23,9 +28,14 @@ name; agents are drawn with `Body(tile="bird")`. Any other name is drawn as a bl
 | --- | --- |
 {rows}
 
-Tiles that take a colour are drawn in the one of `Kind(colour=(red, green, blue))`, and
-agents in one per agent; all others have a fixed colour. `beam`, `bird` and `block` show
-the way an agent faces.
+Tiles that take a colour are drawn in the one of `Kind(colour=(red, green, blue))`; all
+others have a fixed colour. `beam`, `bird` and `block` show the way an agent faces.
+
+Each agent has its own colour, by its number; after agent {last}, they repeat.
+
+| agent | colour |
+| --- | --- |
+{colours}
 """
 
 
@@ -34,7 +44,15 @@ def write_tiles() -> str:
     rows = (
         f"| `{name}` | {'any' if name in TINTED else 'fixed'} |" for name in sorted(NAMES)
     )
-    return PAGE.format(rows="\n".join(rows))
+    colours = (
+        f"| {i} | {name}, `#{red:02x}{green:02x}{blue:02x}` |"
+        for i, (name, (red, green, blue)) in enumerate(
+            zip(COLOUR_NAMES, AGENT_COLOURS, strict=True)
+        )
+    )
+    return PAGE.format(
+        rows="\n".join(rows), colours="\n".join(colours), last=len(AGENT_COLOURS) - 1
+    )
 
 
 def draw_tiles() -> bytes:

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 
 class GridSettings(Settings):
-    """The settings that all grid games have."""
+    """The settings that all grid games have; subclass it as `Settings` in your game.
+
+    A game without a `map` must add the size of its field, as two settings of these names:
+
+        class Settings(grid.GridSettings):
+            height: int = Field(12, ge=3, le=100, description="Rows of the field.")
+            width: int = Field(12, ge=3, le=100, description="Columns of the field.")
+    """
 
     agents: int = Field(3, ge=1, le=250, description="Number of agents.")
     turns: int = Field(
@@ -93,9 +100,11 @@ class Window:
     """A window around the agent with one channel per kind, which is 1 where a thing is.
 
     It extends `radius` cells in all directions, or `ahead`, `behind` and `sides` cells.
-    With `rotated` it turns with the agent, so that the first row is always ahead. The part
-    of the observation is (channels, rows, columns) uint8, and the names of its channels
-    are the part's `labels`.
+    The first row is the top one; with `rotated` the window turns with the agent, and the
+    first row is the one furthest ahead. The part of the observation is (channels, rows,
+    columns) uint8, and the names of its channels are the part's `labels`. Agents have a
+    channel too, by the name of their body, in which the agent also sees itself. Cells
+    outside the map are 0 in all channels.
 
         sees={"view": grid.Window(ahead=5, sides=2, rotated=True)}
     """
@@ -286,7 +295,12 @@ class GridGame:
         return bodies * self.settings.agents
 
     def start(self, world: World) -> None:
-        """Fill a new world; agents that are not placed here get random free start spots."""
+        """Fill new worlds; agents that are not placed here get random free start spots.
+
+        Called when episodes start. `world` holds only the worlds that start one, already
+        reset and with the map drawn: their number is `world.worlds`, and worlds that are in
+        the middle of an episode are not affected.
+        """
 
     def before(self, world: World) -> None:
         """Move everything that is not an agent; called each turn before agents observe."""

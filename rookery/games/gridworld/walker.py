@@ -21,11 +21,26 @@ FAR = 1_000
 class Walker(Player):
     """Finds its way in its window; `memory["heading"]` is the direction it wanders in.
 
-    Subclass it and write `act`, which combines `sees`, `towards`, `go` and `wander`.
+    Subclass it and write `act`, which combines `sees`, `towards`, `go` and `wander`. Its
+    agent must observe a part called 'view', a `Window` with a radius that is not rotated,
+    and its actions must begin with `grid.MOVES`. `draws` is always (worlds,) random numbers
+    in [0, 1).
+
+        class Picker(Walker):
+            '''Walks to the nearest berry, around thorns; wanders if it sees none.'''
+
+            blocks = ("wall", "thorn")
+
+            def act(self, observation, turn):
+                draws = self.draw(turn)[:, 0]
+                berries = self.sees(observation, "berry")
+                move, has_goal = self.towards(observation, berries, draws)
+                return np.where(has_goal, move, self.wander(observation, draws))
     """
 
     blocks: tuple[str, ...] = ("wall",)
-    """Kinds that block the way, besides other agents."""
+    """Kinds that it walks around, besides other agents; it walks across all others. The
+    game must have all of them: write `blocks = ()` if it has no kind called 'wall'."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -62,7 +77,18 @@ class Walker(Player):
     def towards(
         self, observation: Observation, goals: Array, draws: Array
     ) -> tuple[Array, Array]:
-        """Return a move to the nearest goal, and where there is a goal in the window."""
+        """Return a move to the nearest goal, and where there is a goal in the window.
+
+        Args:
+            observation: what the agent observes.
+            goals: where the goals are in the window, (worlds, rows, columns) bool, such as
+                `self.sees(observation, "berry")`.
+            draws: (worlds,) in [0, 1), such as `self.draw(turn)[:, 0]`; they choose between
+                moves that are equally good.
+
+        Returns:
+            (worlds,) actions, and (worlds,) bool; where there is no goal, ignore the move.
+        """
         distance = np.where(goals, self._steps, FAR).reshape(self.worlds, -1)
         nearest = distance.argmin(axis=1)
         down, right = self.down.ravel()[nearest], self.right.ravel()[nearest]
@@ -71,7 +97,10 @@ class Walker(Player):
     def go(
         self, observation: Observation, down: Array, right: Array, draws: Array
     ) -> Array:
-        """Return a move that gets nearer to a cell, or around an obstacle."""
+        """Return a move that gets nearer to a cell, or around an obstacle.
+
+        `down` and `right` are how far below and right of the agent the cell is, (worlds,).
+        """
         nearer = np.stack([down * a + right * b > 0 for a, b in WAYS], axis=1)
         free = ~self.blocked(observation)
         # A step to the side if none gets nearer; never one back.

@@ -279,6 +279,8 @@ class World(StateView):
     def sprinkle(self, *kinds: Kind, chance: Any, mask: Array | None = None) -> None:
         """Put one of `kinds`, equally likely, into each empty cell with some probability.
 
+        A cell is empty if nothing is in it on any layer: no wall, no agent, no other thing.
+
         Args:
             kinds: what can appear, all on one layer.
             chance: the probability: a number, or one per world and cell.
