@@ -211,6 +211,20 @@ def seat_uses(sources: Sources) -> list[str]:
     )
 
 
+def id_uses(sources: Sources) -> list[str]:
+    """Return what a player does with its agent's id: comparisons, or else the id itself."""
+    nodes = [
+        (source, node)
+        for source in sources.classes
+        for method in source.methods()
+        for node in ast.walk(method)
+        if isinstance(node, ast.Compare | ast.Attribute) and "spec.id" in ast.unparse(node)
+    ]
+    comparisons = [(s, n) for s, n in nodes if isinstance(n, ast.Compare)]
+    ids = [(s, n) for s, n in nodes if ast.unparse(n).endswith("spec.id")]
+    return _listed(comparisons or ids)
+
+
 def _is_fixed_agent(node: ast.AST) -> bool:
     """Whether this picks an agent by a constant number, as in `world.agents[0]`."""
     match node:

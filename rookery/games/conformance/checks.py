@@ -8,6 +8,7 @@ the game cannot be played at all. What is legal but odd is reported as a note.
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -21,17 +22,25 @@ from pydantic import ValidationError
 
 from rookery.errors import ConfigError, GameError, PlayerError, RookeryError
 from rookery.games.base import Game
-from rookery.games.conformance.causes import random_uses, some
+from rookery.games.conformance.causes import id_uses, random_uses, some
 from rookery.games.conformance.diagnosis import Diagnosis
 from rookery.games.conformance.fairness import Contests, compare_seats, equal_seats
 from rookery.games.conformance.notes import notes
-from rookery.games.conformance.playback import Broken, Playback, PlayedTurn, compare
+from rookery.games.conformance.playback import (
+    Broken,
+    Explained,
+    Playback,
+    PlayedTurn,
+    compare,
+    restore_turn,
+)
 from rookery.games.conformance.players import PlayerCheck
 from rookery.games.conformance.rehearsal import Rehearsal
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import GuardedGame
 from rookery.games.loop import GameLoop, Turn
 from rookery.games.registry import Entry
+from rookery.games.sources import Sources
 from rookery.specs import Array
 
 TURNS = 100
@@ -101,6 +110,8 @@ def _run(conformance: Conformance, name: str, sentence: str, reasons: list[str])
             return Finding(sentence, "passed", getattr(conformance, name)())
     except Skipped as skipped:
         return Finding(sentence, "skipped", str(skipped))
+    except Explained as failure:
+        detail = reason = str(failure)
     except Broken as failure:
         reason = conformance._diagnosis.advice(name)
         detail = f"{failure}: {reason}" if reason else str(failure)
@@ -199,10 +210,11 @@ class Conformance:
         playback = self._playback(WORLDS)
         if not playback.game.can_snapshot:
             raise Skipped("the game has no snapshots")
-        playback.turns(0, TURNS // 2)
+        first = restore_turn(TURNS)
+        playback.turns(0, first)
         snapshot = playback.game.snapshot()
         kept = {name: array.copy() for name, array in snapshot.items()}
-        turns_played = playback.turns(TURNS // 2, TURNS // 2 + TURNS)
+        turns_played = playback.turns(first, first + TURNS)
         end = playback.game.snapshot()
         end = {name: array.copy() for name, array in end.items()}
         for name, array in snapshot.items():
@@ -243,15 +255,19 @@ class Conformance:
 
     def has_working_players(self) -> str:
         """Every player chooses one legal action per world, from what it may know."""
-        problems = []
+        problems: dict[str, tuple[str, list[str]]] = {}
+        """What is wrong, and with which players, by the text without its numbers."""
         for name in self._entry.players:
             try:
                 PlayerCheck(self._entry, name, self._build, self._seed).run(TURNS, WORLDS)
             except (Broken, PlayerError) as failure:
                 self._refused.add(name)
-                problems.append(f"{name}: {failure}")
+                text = str(failure).rstrip(".")
+                cause = re.sub(r"(turn|world|action) \d+|agent '[^']*'", "", text)
+                problems.setdefault(cause, (text, []))[1].append(name)
         if problems:
-            raise Broken("; ".join(problems))
+            texts = [f"{', '.join(names)}: {text}" for text, names in problems.values()]
+            raise Broken("; ".join(texts))
         return f"{TURNS} turns in {WORLDS} worlds each: {', '.join(self._entry.players)}"
 
     def treats_seats_equally(self) -> str:
@@ -271,9 +287,28 @@ class Conformance:
             rewards = self._rewards(player)
             for role, members in seats:
                 label = f"'{role}' played by {player}"
-                compare_seats(rewards[..., members], members, label)
+                try:
+                    compare_seats(rewards[..., members], members, label)
+                except Broken as failure:
+                    raise self._explained(failure, player) from failure
         players = ", ".join(self._players)
         return f"{SEAT_TURNS} turns in {SEAT_WORLDS} worlds each with {players}"
+
+    def _explained(self, failure: Broken, player: str) -> Broken:
+        """Return an advantage of a seat with its cause, if that can be the player.
+
+        Random play comes first: what is unfair only with a later player can be due to
+        what that player makes of its agent's id.
+        """
+        kind = self._entry.players[player]
+        uses = id_uses(Sources(kind)) if isinstance(kind, type) else []
+        if not uses or player == "random":
+            return failure
+        return Explained(
+            f"{failure}, while random play is fair: look at {some(uses)} in the player: "
+            "ids are text, such as '0', and never equal to a number; if that is right, the "
+            "game favours a seat"
+        )
 
     def _rewards(self, player: str) -> Array:
         """Return the rewards if one player acts for all agents, (turns, worlds, agents)."""

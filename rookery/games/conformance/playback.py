@@ -17,6 +17,20 @@ class Broken(Exception):
     """A check failed; the message says where."""
 
 
+class Explained(Broken):
+    """A check failed; the message also gives the cause and what to do."""
+
+
+def restore_turn(turns: int) -> int:
+    """Return the turn to restore in: the largest prime up to half of the turns.
+
+    State that a snapshot misses is back at its first value then. If it repeats after some
+    turns, such as a counter modulo 2, it is right by chance in every multiple of them.
+    """
+    numbers = range(turns // 2, 1, -1)
+    return next(n for n in numbers if all(n % divisor for divisor in range(2, n)))
+
+
 @dataclass
 class PlayedTurn:
     """Copies of all arrays a game returned in one turn, by name, world axis first."""

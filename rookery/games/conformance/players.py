@@ -20,7 +20,7 @@ from rookery.games.conformance.causes import (
     some,
     where_set,
 )
-from rookery.games.conformance.playback import Broken
+from rookery.games.conformance.playback import Broken, restore_turn
 from rookery.games.declarations import check_memory
 from rookery.games.episodes import Episodes
 from rookery.games.guard import GuardedGame
@@ -83,8 +83,8 @@ class PlayerCheck:
             raise Broken(
                 f"it chose other actions in turn {turn} when repeated{text}; {DRAW}"
             )
-        half = len(scenes) // 2
-        turn = _first_difference(self._new(worlds), scenes, slice(None), half)
+        restored = restore_turn(len(scenes))
+        turn = _first_difference(self._new(worlds), scenes, slice(None), restored)
         if turn is not None:
             names = where_set(sources, changed) or "its attributes"
             raise Broken(

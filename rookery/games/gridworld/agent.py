@@ -22,6 +22,8 @@ class Me(StateView):
     """An agent: its columns and what it can do. Every array has one entry per world."""
 
     _owners = "agents"
+    _remedy = "declare it with PerAgent, or add it to counts"
+    _close = 0.5
 
     number: int
     """Which agent it is, from 0; `world.agents[number]` is the agent itself."""

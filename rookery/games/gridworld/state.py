@@ -13,7 +13,6 @@ from rookery.specs import Array
 
 CLOSE = 0.75
 """How similar a name must be to be suggested."""
-DECLARE = "declare it with PerAgent, PerWorld or PerCell."
 
 
 class StateArrays:
@@ -65,6 +64,9 @@ class StateView:
     """
 
     _owners = "worlds"
+    _remedy = "declare it with PerAgent, PerWorld or PerCell"
+    _close = CLOSE
+    """How similar a column of the game itself must be to be suggested."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         column = self.__dict__.get(name)
@@ -82,8 +84,18 @@ class StateView:
         known = [*self.__dict__, *dir(type(self))]
         public = [word for word in known if not word.startswith("_")]
         close = difflib.get_close_matches(name, public, n=1, cutoff=CLOSE)
-        advice = f"did you mean '{close[0]}'?" if close else DECLARE
+        loose = difflib.get_close_matches(name, self._columns(), n=1, cutoff=self._close)
+        advice = f"{self._remedy}."
+        if close:
+            advice = f"did you mean '{close[0]}'?"
+        elif loose:
+            advice = f"did you mean '{loose[0]}'? If not, {advice}"
         return Advice(f"{self._owners} have no column '{name}': {advice}")
+
+    def _columns(self) -> list[str]:
+        """Return the names of the counts and columns that the game has declared."""
+        columns = [n for n, v in self.__dict__.items() if isinstance(v, np.ndarray)]
+        return [name for name in columns if name not in type(self).__annotations__]
 
     def bind(self, **attributes: Any) -> None:
         """Set attributes permanently: columns, and other parts of the object."""

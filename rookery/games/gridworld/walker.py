@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.errors import nearest
+from rookery.games.hints import Advice
 from rookery.games.players import Observation, Player, pick
 from rookery.specs import Array
 
@@ -57,10 +59,20 @@ class Walker(Player):
 
     def sees(self, observation: Observation, kind: str) -> Array:
         """Return where things of a kind are in the window, (worlds, rows, columns) bool."""
+        if kind not in self._labels:
+            raise Advice(self._unknown(kind))
         present = observation.parts["view"][:, self._labels.index(kind)] > 0
         if kind == self.spec.role:
             present[self.ahead(0, 0)] = False  # the agent itself
         return present
+
+    def _unknown(self, kind: str) -> str:
+        known = f"it has {', '.join(self._labels)}"
+        if kind in self.blocks:
+            return f"the view has no '{kind}', which is in blocks: {known}."
+        similar = nearest(kind, self._labels)
+        end = f"; {similar}" if similar.endswith("?") else "."
+        return f"the view has no '{kind}': {known}{end}"
 
     def blocked(self, observation: Observation) -> Array:
         """Return which of the four moves are blocked, (worlds, 4) bool."""

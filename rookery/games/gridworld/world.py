@@ -286,6 +286,12 @@ class World(StateView):
             chance: the probability: a number, or one per world and cell.
             mask: the cells in which things can appear; by default all.
         """
+        layers = list(dict.fromkeys(self._declared(kind).layer for kind in kinds))
+        if len(layers) > 1:
+            raise ConfigError(
+                f"sprinkle() got kinds of the layers {', '.join(layers)}, expected one "
+                "layer: give the kinds the same layer, or call sprinkle once per layer."
+            )
         spots, shares = self._lucky(chance)
         keep = ~np.logical_or.reduce(self._flat.take(self._layer_base + spots), axis=0)
         if mask is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from rookery.games.base import Game, Observations, Outcome
 from rookery.games.conformance import checks
 from rookery.games.conformance.checks import Conformance, Skipped, check_game
 from rookery.games.conformance.playback import Broken, Playback, compare
-from rookery.games.players import RandomPlayer
+from rookery.games.players import Player, RandomPlayer
 from rookery.games.registry import Entry
 from rookery.specs import AgentSpec, Part
 
@@ -545,7 +546,7 @@ def test_metric_that_depends_on_other_worlds_is_found():
         conformance(CountsWhatHappened).keeps_worlds_apart()
 
 
-# Repeating.
+# Idle.
 
 
 class NumpysGlobalStream(Field):
@@ -577,7 +578,7 @@ def test_game_with_numpys_global_stream_does_not_repeat_itself():
 
 
 def test_stream_that_is_not_part_of_the_snapshot_is_found():
-    message = r"^rewards in world 0 differed in turn 50 after restoring$"
+    message = r"^rewards in world 0 differed in turn 47 after restoring$"
 
     with pytest.raises(Broken, match=message):
         conformance(HasItsOwnStream).restores_exactly()
@@ -723,7 +724,7 @@ class HiddenColumn(Sum):
 )
 def test_array_that_a_snapshot_misses_is_found(rules):
     message = (
-        r"^part 'total' of agent 'anna' in world \d differed in turn 50 after restoring"
+        r"^part 'total' of agent 'anna' in world \d differed in turn 47 after restoring"
     )
 
     with pytest.raises(Broken, match=message):
@@ -731,10 +732,79 @@ def test_array_that_a_snapshot_misses_is_found(rules):
 
 
 def test_state_that_the_engine_does_not_know_is_found_by_restoring():
-    message = r"^rewards in world \d differed in turn 50 after restoring$"
+    message = r"^rewards in world \d differed in turn 47 after restoring$"
 
     with pytest.raises(Broken, match=message):
         conformance(KeepsStateOnItself).restores_exactly()
+
+
+@pytest.mark.parametrize("period", [*range(2, 13), 20, 25, 50])
+def test_state_that_repeats_is_found_by_restoring(period):
+    class Periodic(Sum):
+        count = 0
+
+        def rewards(self) -> Any:
+            self.count += 1
+            return super().rewards() * (1 + self.count % period)
+
+    with pytest.raises(
+        Broken, match=r"^rewards in world \d differed in turn \d+ after rest"
+    ):
+        conformance(Periodic).restores_exactly()
+
+
+@pytest.mark.parametrize("period", [*range(2, 13), 20, 25, 50])
+def test_player_with_state_that_repeats_is_found(period):
+    class Periodic(Player):
+        count = 0
+
+        def act(self, observation: Any, turn: int) -> Any:
+            self.count += 1
+            return np.full(self.worlds, self.count % period == 0)
+
+    check = conformance(Sum)
+    check._entry = replace(check._entry, players={"periodic": Periodic})
+
+    with pytest.raises(Broken, match=r"memory was restored: self\.count .* self\.memory"):
+        check.has_working_players()
+
+
+class Failing(Player):
+    """Fails in a turn of its own."""
+
+    turn = 5
+
+    def act(self, observation: Any, turn: int) -> Any:
+        return np.full(self.worlds, 9 if turn == self.turn else 0)
+
+
+class FailingLater(Failing):
+    """Fails for the same reason in another turn."""
+
+    turn = 6
+
+
+class Idle(RandomPlayer):
+    """Returns no actions."""
+
+    def act(self, observation: Any, turn: int) -> Any:
+        return None
+
+
+def test_what_is_wrong_with_several_players_is_said_once():
+    players = {"early": Failing, "late": FailingLater, "other": Idle}
+    check = conformance(Sum)
+    check._entry = replace(check._entry, players=players)
+
+    with pytest.raises(Broken) as failure:
+        check.has_working_players()
+
+    text = str(failure.value)
+    assert text.startswith(
+        "early, late: the player of agent 'anna' chose action 9 in world"
+    )
+    assert "legal in the observation; other: the player of agent 'anna' returned" in text
+    assert text.count("legal in the observation") == 1
 
 
 def test_array_that_is_different_after_restoring_is_named():

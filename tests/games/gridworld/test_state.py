@@ -123,6 +123,24 @@ def test_assigning_an_undeclared_column_is_an_error_that_says_what_to_do(farm, o
         target.marks = 1
 
 
+def test_only_a_column_per_agent_or_a_count_is_suggested_for_agents(farm):
+    message = (
+        r"^agents have no .* 'marks': declare it with PerAgent, or add it to counts\.$"
+    )
+
+    with pytest.raises(AttributeError, match=message):
+        farm.agents[0].marks += 1
+
+
+def test_column_of_the_game_is_suggested_for_a_name_that_is_not_very_similar(farm):
+    message = (
+        r"no column 'angry': did you mean 'hunger'\? If not, declare it with PerAgent,"
+    )
+
+    with pytest.raises(AttributeError, match=message):
+        farm.agents[0].angry += 1
+
+
 def test_the_error_says_whether_agents_or_worlds_lack_the_column(farm):
     with pytest.raises(AttributeError, match="agents have no column 'marks'"):
         farm.agents[0].marks = 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from rookery.errors import PlayerError
 from rookery.games.gridworld.walker import Walker
+from rookery.games.player_guard import actions_of
 from rookery.games.players import Observation
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
@@ -45,6 +49,44 @@ def moves(things, heading=UP, worlds=200):
 )
 def test_walker_goes_straight_to_its_goal(goal, way):
     assert set(moves({goal: "goal"})) == {way}
+
+
+class Misspelt(Walker):
+    """Looks for a kind that does not exist."""
+
+    kind = "gaol"
+
+    def act(self, observation, turn):
+        return self.towards(observation, self.sees(observation, self.kind), None)[0]
+
+
+class Fenced(GoalSeeker):
+    """Believes that something blocks its way which does not exist."""
+
+    blocks = ("fence",)
+
+
+class Lost(Misspelt):
+    """Looks for a kind whose name is like no other."""
+
+    kind = "exit"
+
+
+@pytest.mark.parametrize(
+    ("player", "text"),
+    [
+        (Misspelt, "has no 'gaol': it has wall, goal, walker; did you mean 'goal'?"),
+        (Lost, "has no 'exit': it has wall, goal, walker."),
+        (Fenced, "has no 'fence', which is in blocks: it has wall, goal, walker."),
+    ],
+)
+def test_kind_that_the_view_does_not_have_is_refused_with_those_it_has(player, text):
+    with pytest.raises(PlayerError, match=rf"line \d+: the view {re.escape(text)}$"):
+        actions_of(
+            player(SPEC, None, 2, Stream(0, Purpose.PLAYER, 0)),
+            Observation({"view": np.zeros((2, 3, 5, 5))}, np.ones(2, bool), None),
+            0,
+        )
 
 
 def test_walker_goes_to_the_nearest():

@@ -309,6 +309,15 @@ def test_agent_that_is_off_the_map_drops_nothing(garden):
 # Sprinkling.
 
 
+def test_kinds_of_two_layers_cannot_be_sprinkled_together(garden):
+    rose, cloud = garden.rules.rose, garden.rules.cloud
+
+    with pytest.raises(ConfigError, match="kinds of the layers things, air, expected one"):
+        garden.world.sprinkle(rose, cloud, chance=0.1)
+
+    assert garden.world.count(rose).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("chance", [0.005, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("spread", [False, True], ids=["number", "per cell"])
 def test_cells_fill_as_often_as_the_probability_says(wide, chance, spread):

@@ -417,6 +417,39 @@ OTHERS = (
         ("honest: it chose other actions", "self.steps (", "keep it in self.memory"),
     ),
     Mistake(
+        "player with state that repeats",
+        CHOICE,
+        "        self.steps = getattr(self, 'steps', 0) + 1\n"
+        "        return np.full(self.worlds, self.steps % 2)",
+        ("honest: it chose other actions", "self.steps (", "keep it in self.memory"),
+    ),
+    Mistake(
+        "game with state that repeats",
+        "        world.sprinkle(self.red, self.blue, chance=self.settings.appear)\n",
+        "        self.ticks = getattr(self, 'ticks', 0) + 1\n"
+        "        world.sprinkle(self.red, self.blue, chance=0.5 * (self.ticks % 2))\n",
+        ("differed in turn", "self.ticks (", "neither reset nor saved"),
+    ),
+    Mistake(
+        "player that tells agents apart by their ids",
+        CHOICE,
+        "        if self.spec.id == '0':\n            return draws * 0\n" + CHOICE,
+        ("random play is fair: look at `self.spec.id == '0'` (", "ids are text, such as"),
+    ),
+    Mistake(
+        "kinds of two layers in one sprinkle",
+        'self.blue = grid.Kind(value=1.0, layer="coins"',
+        'self.blue = grid.Kind(value=1.0, layer="blues"',
+        ("sprinkle() got kinds of the layers coins, blues, expected one layer",),
+        at="world.sprinkle(",
+    ),
+    Mistake(
+        "count that is only roughly right",
+        "        me.stolen += stolen\n",
+        "        me.stolen_coins += stolen\n",
+        ("agents have no column 'stolen_coins': did you mean 'stolen'? If not,",),
+    ),
+    Mistake(
         "player that decides for all worlds",
         CHOICE,
         "        draws[:] = 4 * walls.any()\n        return draws",
