@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rookery.api.lineups import Setup, game_setups, names_run, run_setups, write_new_run
+from rookery.api.lineups import Setup, game_setups, names_run, run_setups
 from rookery.config.messages import shown
 from rookery.errors import ConfigError
 from rookery.evaluation.play import Match, Seats, cut_line
@@ -26,15 +26,15 @@ Advance = Callable[[int], None]
 
 
 def evaluate(
-    game_or_run: str | Path | Run | Sequence[Run],
+    game_or_run: str | type | Path | Run | Sequence[Run],
     /,
     players: Seats | None = None,
     *,
     episodes: int | None = None,
     round: int | None = None,
     seed: int | None = None,
-    game: str | Mapping[str, Any] | None = None,
-    algorithm: str | Sequence[str] | None = None,
+    game: str | type | Mapping[str, Any] | None = None,
+    algorithm: str | type | Sequence[str | type] | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Play without learning, and return the returns and counts of every line-up.
@@ -44,34 +44,36 @@ def evaluate(
     seats, in the same games. For a game, only the scripted players play.
 
     Args:
-        game_or_run: a game, a run or its folder, RUN@ROUND, a folder of seeds, or a list
-            of runs that differ in their seed.
+        game_or_run: a game or its class, a run or its folder, RUN@ROUND, a folder of
+            seeds, or a list of runs that differ in their seed.
         players: who plays: one player for all agents, a list, or a mapping from agent id
             to player. In a run, 'trained', 'as_trained' and 'trained@50' are players, too,
             and agents that a mapping leaves out play as trained.
         episodes: of each line-up; by default `evaluate.episodes`.
         round: the round whose weights the agents of a run have; by default the last.
         seed: of all random numbers; by default that of the run, or 0.
-        game: for a run, the game's name as in training if it is not built in; for a game,
-            its settings: `{"turns": 20}`.
+        game: for a run, the game's name or class if it is not built in; for a game, its
+            settings: `{"turns": 20}`.
         algorithm: for a run, its algorithms that are not built in.
         **settings: as in `rookery.train`: `worlds=64`, `evaluate={"turns": 1000}`.
     """
     changes = {"seed": seed, **settings}
     if episodes is not None:
         changes["evaluate.episodes"] = episodes
-    runs: Sequence[str | Path | Run]
-    runs = [game_or_run] if isinstance(game_or_run, str | Path | Run) else game_or_run
-    is_game = isinstance(game_or_run, str) and not names_run(game_or_run)
-    name = game if isinstance(game, str) else None
+    name = None if isinstance(game, Mapping) else game
     if isinstance(game, Mapping):
         changes["game"] = game
-    if is_game:
-        _refuse(round, "round", "runs", str(game_or_run))
-        _refuse(name, "game", "runs", str(game_or_run))
-        setups = game_setups(str(game_or_run), (), players, None, changes)
+    if isinstance(game_or_run, type) or (
+        isinstance(game_or_run, str) and not names_run(game_or_run)
+    ):
+        label = game_or_run if isinstance(game_or_run, str) else game_or_run.__name__
+        _refuse(round, "round", "runs", label)
+        _refuse(name, "game", "runs", label)
+        setups = game_setups(game_or_run, (), players, None, changes)
     else:
-        algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
+        runs: Sequence[str | Path | Run]
+        runs = [game_or_run] if isinstance(game_or_run, str | Path | Run) else game_or_run
+        algorithms = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
         setups = _each_run(runs, name, algorithms, players, round, changes)
     return evaluate_setups(setups)
 
@@ -85,8 +87,8 @@ def _refuse(value: Any, option: str, kind: str, name: str) -> None:
 
 def _each_run(
     runs: Sequence[str | Path | Run],
-    game: str | None,
-    algorithms: Sequence[str],
+    game: str | type | None,
+    algorithms: Sequence[str | type],
     players: Seats | None,
     number: int | None,
     changes: Mapping[str, Any],
@@ -99,7 +101,6 @@ def _each_run(
 
 def evaluate_setups(
     setups: Iterable[Setup],
-    folder: Path | None = None,
     progress: Callable[[str, int], AbstractContextManager[Advance]] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Evaluation:
@@ -107,15 +108,12 @@ def evaluate_setups(
 
     Args:
         setups: one, or one per seed.
-        folder: the folder of a new run, to which the configuration is written.
         progress: called with a label and the number of episodes; returns the context in
             which they are played, which gives what is called with those that are finished.
         say: called with each warning; by default they are Python warnings.
     """
     evaluation = Evaluation("", None, None, {})
     for setup in setups:
-        if folder is not None:
-            write_new_run(folder, setup)
         episodes = setup.config.evaluate.episodes
         matches: dict[str, Match] = {}
         for label in setup.lineups:

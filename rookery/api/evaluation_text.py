@@ -25,6 +25,7 @@ MOST_LABEL = 32
 EXTREMES = 3
 """How many of the best and worst agents are named."""
 FEW_SEEDS = 5
+NO_VALUE = "–"
 
 
 def evaluation_text(evaluation: Evaluation, width: int | None = None) -> str:
@@ -96,8 +97,8 @@ def _summary_table(matches: Mapping[str, Match]) -> TextTable:
     for label, match in matches.items():
         summary = match.summary()
         means = [summary["counts"][name]["mean"] for name in counts]
-        numbers = [summary["mean"], summary["std"], *means]
-        cells = [str(len(match.episodes)), *(f"{x:.2f}" for x in numbers)]
+        cells = [str(len(match.episodes)), f"{summary['mean']:.2f}"]
+        cells += [_deviation(match, summary["std"]), *(f"{x:.2f}" for x in means)]
         table.rows.append((short_label(label), cells))
     return table
 
@@ -138,10 +139,16 @@ def _each_agent(match: Match, specs: Sequence[AgentSpec]) -> TextTable:
     degrees = 1 if len(match.episodes) > 1 else 0
     for i, name in enumerate(_names(specs)):
         returns = match.returns[:, i]
-        numbers = [returns.mean(), returns.std(ddof=degrees)]
-        numbers += [values[:, i].mean() for values in counts.values()]
-        table.rows.append((name, [match.players[i], *(f"{x:.2f}" for x in numbers)]))
+        cells = [match.players[i], f"{returns.mean():.2f}"]
+        cells.append(_deviation(match, returns.std(ddof=degrees)))
+        cells += [f"{values[:, i].mean():.2f}" for values in counts.values()]
+        table.rows.append((name, cells))
     return table
+
+
+def _deviation(match: Match, value: float) -> str:
+    """Return a standard deviation over episodes as text; one episode has none."""
+    return f"{value:.2f}" if len(match.episodes) > 1 else NO_VALUE
 
 
 def _names(specs: Sequence[AgentSpec]) -> list[str]:

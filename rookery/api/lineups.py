@@ -25,10 +25,10 @@ from rookery.evaluation.play import (
     player_name,
 )
 from rookery.evaluation.trained import TrainedAgent
-from rookery.games.registry import Entry
+from rookery.games.registry import Entry, entries_by_name
 from rookery.rng import Purpose, keyed_seed
 from rookery.runs.configure import configure, seat
-from rookery.runs.folder import CONFIG, is_run, new_run, seeds_of
+from rookery.runs.folder import CONFIG, is_run, new_run, no_run, runs_in, seeds_of
 from rookery.runs.run import Run
 
 CHANGEABLE = ("seed", "worlds", "evaluate.episodes", "evaluate.turns")
@@ -71,13 +71,16 @@ class Setup:
 
 
 def game_setups(
-    game: str | None,
+    game: str | type | None,
     overrides: Sequence[str],
     players: Seats | None,
     config_file: Path | None,
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator[Setup]:
     """Yield the line-ups of a game: the players named, or each scripted player."""
+    is_unknown = isinstance(game, str) and game and game not in entries_by_name()
+    if is_unknown and runs_in(Path(str(game))):
+        raise no_run(Path(str(game)))
     entry, config = configure(game, overrides, config_file, settings)
     if players is not None and not isinstance(players, str):
         seats = assign_seats(agents_of(entry, config), players)
@@ -115,8 +118,8 @@ def names_run(name: str | Path) -> bool:
 def run_setups(
     path: str | Path | Run,
     overrides: Sequence[str],
-    game: str | None,
-    algorithms: Sequence[str],
+    game: str | type | None,
+    algorithms: Sequence[str | type],
     players: Seats | None = None,
     round: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -126,7 +129,7 @@ def run_setups(
     Args:
         path: a run, its folder, a folder of seeds, or RUN@ROUND.
         overrides: settings to change, KEY=VALUE each.
-        game: the game's name as in training, if it is not built in.
+        game: the game's name as in training, or its class, if it is not built in.
         algorithms: the same for algorithms.
         players: who plays: one player for all agents, one per agent (also as 'a,b,c'), or a
             mapping from agent id to player, in which agents that are left out play as in
@@ -240,7 +243,9 @@ def _seat_of(
             )
         return scripted
     seated = copy(opened[number][agent])
-    seated.__name__ = player
+    # A round that was asked for separately is part of the name, as in 'trained@50'.
+    is_asked = number is not None and not trained[2]
+    seated.__name__ = f"{player}@{number}" if is_asked else player
     greedy = trained[1] == TRAINED
     seated.exploration = 0.0 if greedy else run.exploration(agent, number)
     seated.noise = not greedy

@@ -138,14 +138,14 @@ def returns_line(returns: Mapping[str, float]) -> str:
     if not returns:
         return ""
     if len(returns) <= MOST_LISTED:
-        listed = "  ".join(f"{agent}: {value:.1f}" for agent, value in returns.items())
+        listed = "  ".join(f"{agent}: {value:z.1f}" for agent, value in returns.items())
         return f"return of {listed}"
     lowest = min(returns, key=returns.__getitem__)
     highest = max(returns, key=returns.__getitem__)
     mean = sum(returns.values()) / len(returns)
     return (
-        f"return of {len(returns)} agents: mean {mean:.1f}, lowest {returns[lowest]:.1f} "
-        f"(agent {lowest}), highest {returns[highest]:.1f} (agent {highest})"
+        f"return of {len(returns)} agents: mean {mean:z.1f}, lowest {returns[lowest]:z.1f} "
+        f"(agent {lowest}), highest {returns[highest]:z.1f} (agent {highest})"
     )
 
 
@@ -164,4 +164,4 @@ def _known(statistic: Any, values: Any) -> list[float]:
 
 
 def _cell(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.2f}"
+    return "" if np.isnan(value) else f"{value:z.2f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Progress:
 
     def __init__(self, console: Console, session: Session, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
+        self._session = session
         self._config, self._first = session.config, session.start
         self._agents = session.training.agents
         self._notes = session.training.executor.notes
@@ -65,6 +66,7 @@ class Progress:
         self._table = LiveTable(self._agents, self._config.schedule)
         self._evaluation = ""
         """The result of the last evaluation during training."""
+        self._rates_line = ""
         self.agents: dict[str, dict[str, Any]] = {agent.id: {} for agent in self._agents}
         """The metrics of every agent in the last round."""
         self.totals: Totals = session.log.totals()
@@ -79,6 +81,9 @@ class Progress:
 
     def __exit__(self, *error: Any) -> None:
         if self._live is not None:
+            # The evaluation of the last round ends after the round was shown.
+            if self._take_in_matches(self._session.last_matches):
+                self._live.update(self._view())
             self._live.__exit__(*error)
 
     def show(self, result: Round) -> None:
@@ -86,9 +91,7 @@ class Progress:
         while self._notes and not self._quiet:
             self._console.print(self._notes.pop(0), soft_wrap=True)
         self._recent.extend(result.played.episodes)
-        for match in result.matches:
-            if match["evaluations"]:
-                self._evaluation = evaluation_line(match)
+        self._take_in_matches(result.matches)
         means = self._recent_means()
         updates = sum(self._take_in(i, result, means) for i in range(len(self._agents)))
         self._updates += updates
@@ -97,9 +100,16 @@ class Progress:
         )
         self._bar.update(self._task, completed=result.number)
         if self._live is not None:
-            self._live.update(self._view(result))
+            self._rates_line = self._rates(result)
+            self._live.update(self._view())
         elif not self._quiet:
             self._print_line(result)
+
+    def _take_in_matches(self, matches: Sequence[Mapping[str, Any]]) -> bool:
+        """Take in evaluations that have finished; return whether there are any."""
+        lines = [evaluation_line(match) for match in matches if match["evaluations"]]
+        self._evaluation = lines[-1] if lines else self._evaluation
+        return bool(lines)
 
     def _recent_means(self) -> dict[str, Array]:
         """Return each agent's mean return and counts over recent episodes, by name."""
@@ -150,13 +160,13 @@ class Progress:
         turns = rounds * self._config.turns_per_round * self._config.worlds
         return f"{turns / seconds:,.0f} turns/s  {self._updates / seconds:,.0f} updates/s"
 
-    def _view(self, result: Round) -> Group:
+    def _view(self) -> Group:
         """Return what a terminal shows: bar, rates, last evaluation, and the table."""
         size = self._console.size
         counts = (
             [f"{COUNT}{name}" for name in self._recent[0].counts] if self._recent else []
         )
-        lines = [Text(self._rates(result))]
+        lines = [Text(self._rates_line)]
         if self._evaluation:
             lines.append(Text(self._evaluation))
         lines += self._table.lines(self.agents, counts, size.width, size.height)

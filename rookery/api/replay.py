@@ -31,7 +31,7 @@ LONGEST_NAME = 80
 
 @standard_state()
 def replay(
-    game_or_run: str | Path | Run,
+    game_or_run: str | type | Path | Run,
     /,
     players: Seats | None = None,
     *,
@@ -41,8 +41,8 @@ def replay(
     out: str | Path | None = None,
     fps: float | None = None,
     size: int | None = None,
-    game: str | Mapping[str, Any] | None = None,
-    algorithm: str | Sequence[str] | None = None,
+    game: str | type | Mapping[str, Any] | None = None,
+    algorithm: str | type | Sequence[str | type] | None = None,
     **settings: Any,
 ) -> Recording:
     """Play one episode without learning, and return its recording, which can be drawn.
@@ -50,7 +50,7 @@ def replay(
     In a notebook the recording shows itself; `recording.write` writes it to a file.
 
     Args:
-        game_or_run: a game, a run or its folder, or RUN@ROUND.
+        game_or_run: a game or its class, a run or its folder, or RUN@ROUND.
         players: who plays: one player for all agents, a list, or a mapping from agent id
             to player. A player is a scripted player of the game, a trained agent, or an
             agent of another run: 'RUN', 'RUN@ROUND', 'RUN:ID' or 'RUN:ID@ROUND'. In a run
@@ -63,8 +63,8 @@ def replay(
             .safetensors (the recording).
         fps: turns per second in a .gif or .mp4; 8.3 by default.
         size: width of the pictures in pixels, about.
-        game: for a run, the game's name as in training if it is not built in; for a game,
-            its settings: `{"turns": 20}`.
+        game: for a run, the game's name or class if it is not built in; for a game, its
+            settings: `{"turns": 20}`.
         algorithm: for a run, its algorithms that are not built in.
         **settings: as in `rookery.train`: `evaluate={"turns": 1000}`.
     """
@@ -78,7 +78,7 @@ def replay(
 
 @standard_state()
 def record(
-    game_or_run: str | Path | Run,
+    game_or_run: str | type | Path | Run,
     file: str | Path | None = None,
     /,
     players: Seats | None = None,
@@ -86,8 +86,8 @@ def record(
     round: int | None = None,
     episodes: int | None = None,
     seed: int | None = None,
-    game: str | Mapping[str, Any] | None = None,
-    algorithm: str | Sequence[str] | None = None,
+    game: str | type | Mapping[str, Any] | None = None,
+    algorithm: str | type | Sequence[str | type] | None = None,
     **settings: Any,
 ) -> DataFrame:
     """Play without learning, and return a table of every turn (needs pandas).
@@ -96,14 +96,14 @@ def record(
     facts and counts of the game.
 
     Args:
-        game_or_run: a game, a run or its folder, or RUN@ROUND.
+        game_or_run: a game or its class, a run or its folder, or RUN@ROUND.
         file: a Parquet file to write the table to (needs pyarrow).
         players: who plays, as in `rookery.replay`.
         round: the round whose weights the agents of a run have; by default the last.
         episodes: how many; by default `evaluate.episodes`.
         seed: of all random numbers; by default that of the run, or 0.
-        game: for a run, the game's name as in training if it is not built in; for a game,
-            its settings: `{"turns": 20}`.
+        game: for a run, the game's name or class if it is not built in; for a game, its
+            settings: `{"turns": 20}`.
         algorithm: for a run, its algorithms that are not built in.
         **settings: as in `rookery.train`: `worlds=64`, `evaluate={"turns": 1000}`.
     """
@@ -117,30 +117,30 @@ def record(
 
 
 def _setups(
-    game_or_run: str | Path | Run,
+    game_or_run: str | type | Path | Run,
     players: Seats | None,
     round: int | None,
     seed: int | None,
-    game: str | Mapping[str, Any] | None,
-    algorithm: str | Sequence[str] | None,
+    game: str | type | Mapping[str, Any] | None,
+    algorithm: str | type | Sequence[str | type] | None,
     settings: Mapping[str, Any],
 ) -> Iterator[Setup]:
     changes = {**settings, **({} if seed is None else {"seed": seed})}
     if isinstance(game, Mapping):
         changes["game"] = game
     name = None if isinstance(game, Mapping) else game
-    algorithms = [algorithm] if isinstance(algorithm, str) else algorithm or ()
+    algorithms = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
     return setups(game_or_run, players, round, (), None, name, algorithms, changes)
 
 
 def setups(
-    game_or_run: str | Path | Run | None,
+    game_or_run: str | type | Path | Run | None,
     players: Seats | None,
     round: int | None,
     overrides: Sequence[str],
     config_file: Path | None,
-    game: str | None,
-    algorithms: Sequence[str],
+    game: str | type | None,
+    algorithms: Sequence[str | type],
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator[Setup]:
     """Return the line-ups that `replay` and `record` choose the first of.
@@ -171,13 +171,13 @@ def setups(
             "--config cannot be used with a run, which has its own: leave it out, or name "
             "the game."
         )
-    assert game_or_run is not None
+    assert isinstance(game_or_run, str | Path | Run)
     players = with_other_runs(players, game, algorithms)
     return run_setups(game_or_run, overrides, game, algorithms, players, round, settings)
 
 
 def with_other_runs(
-    players: Seats | None, game: str | None, algorithms: Sequence[str]
+    players: Seats | None, game: str | type | None, algorithms: Sequence[str | type]
 ) -> Seats | None:
     """Return players with agents of other runs opened: RUN, RUN:ID, RUN@ROUND.
 
@@ -203,7 +203,9 @@ def with_other_runs(
     return players
 
 
-def trained_in(player: Seat, game: str | None, algorithms: Sequence[str]) -> Seat | None:
+def trained_in(
+    player: Seat, game: str | type | None, algorithms: Sequence[str | type]
+) -> Seat | None:
     """Return the agents of a run as a player; None if the name is not that of a run."""
     if not isinstance(player, str):
         return None
@@ -355,6 +357,8 @@ def file_name(setup: Setup, episode: int) -> str:
     """Return the name of a replay's files, without extension."""
     if setup.run is None:
         return f"episode-{episode}"
-    label = re.sub(r"[^\w@.-]+", "-", next(iter(setup.lineups)))[:LONGEST_NAME]
+    number = setup.round_number
+    label = re.sub(rf"@{number}\b", "", next(iter(setup.lineups)))
+    label = re.sub(r"[^\w@.-]+", "-", label)[:LONGEST_NAME]
     suffix = f"-episode-{episode}" if episode else ""
-    return f"{label}-round-{setup.round_number}{suffix}"
+    return f"{label}-round-{number}{suffix}"

@@ -207,7 +207,7 @@ def plot(
         label: np.stack([_mean_curve(run, metric, edges) for run in runs])
         for label, runs in groups.items()
     }
-    ax = new_axes(ax, metric)
+    ax = new_axes(ax, overviews[0].axis_label(metric))
     for label, values in curves.items():
         if len(values) == 1:
             ax.plot(edges[1:], values[0], label=label)

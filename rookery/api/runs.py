@@ -11,10 +11,9 @@ from typing import Any
 from rookery.config.messages import dotted, shown
 from rookery.config.toml import read_toml
 from rookery.runs.folder import CONFIG, RUNS, no_run
-from rookery.runs.listing import RunInfo, list_folder, read_info
+from rookery.runs.listing import SEAL, RunInfo, list_folder, read_info
 from rookery.storage.access import is_file
 
-SEAL = "seal.json"
 Pair = tuple[Any, Any]
 """A value of the first run, and of the second; None where a run has no such value."""
 

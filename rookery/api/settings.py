@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +68,25 @@ def settings(section: str | None = None) -> SettingsList:
     except ConfigError as unknown:
         entry = _game_or_none(section)
         if entry is None:
-            raise unknown from None
+            raise _with_game(section, unknown) from None
     rows = describe_settings(entry.settings, "game")
     defaults = ", ".join(f"{key}={value}" for key, value in entry.training.items())
     summary = f"{entry.summary} Trained with {defaults} by default." if defaults else ""
     return SettingsList([Section(section, summary or entry.summary, tuple(rows))])
+
+
+def _with_game(name: str, unknown: ConfigError) -> ConfigError:
+    """Return the error for a name that is unknown, with a game that it may stand for."""
+    from rookery.games.registry import entries_by_name
+
+    games = list(entries_by_name())
+    close = [game for game in games if len(name) > 2 and name.lower() in game]
+    close = close or difflib.get_close_matches(name.lower(), games, n=1)
+    if not close:
+        return unknown
+    text = str(unknown).rstrip(".")
+    pointer = " Or the game" if text.endswith("?") else "; or the game"
+    return ConfigError(f"{text}{pointer} '{close[0]}'?")
 
 
 def _game_or_none(name: str) -> Entry | None:

@@ -26,6 +26,7 @@ from rookery.cli.options import (
     Overrides,
     RunFolder,
     Version,
+    flag,
 )
 from rookery.cli.replay import record, replay
 from rookery.cli.runs import diff, runs
@@ -103,14 +104,10 @@ def export(
     agent: Annotated[str, typer.Argument(help="The agent's id.")],
     file: Annotated[Path, typer.Argument(help="The file to write.")],
     weights_only: Annotated[
-        bool, typer.Option("--weights-only", help="Leave out what only learning needs.")
+        bool, flag("--weights-only", "Leave out what only learning needs.")
     ] = False,
-    with_replay: Annotated[
-        bool, typer.Option("--replay", help="Include the agent's replay.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the file if there is one.")
-    ] = False,
+    with_replay: Annotated[bool, flag("--replay", "Include the agent's replay.")] = False,
+    force: Annotated[bool, flag("--force", "Replace the file if there is one.")] = False,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
 ) -> None:
@@ -233,6 +230,11 @@ def _run(arguments: list[str], debug: bool) -> int:
 def _usage(error: Any, arguments: list[str]) -> str:
     """Return the message for a wrong argument, with a pointer to the help."""
     option = getattr(error, "option_name", None)
+    if option == "--run" and error.ctx.command.name == "evaluate":
+        return (
+            "no such option: --run: evaluate does not create a folder; to keep its "
+            "result, use --json > FILE."
+        )
     if option and (advice := _setting_advice(error.ctx.command, option, arguments)):
         return f"no such option: {option}: {advice}"
     message = error.format_message().rstrip(".")

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rookery.cli.options import (
     AsJson,
     ConfigFile,
     GameOrRun,
     NamedAlgorithms,
     NamedGame,
-    NewFolder,
     Overrides,
     Players,
     Round,
+    flag,
 )
 from rookery.errors import ConfigError
 from rookery.printing import err, out, print_json, say
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 
 Wide = Annotated[
     bool,
-    typer.Option(
-        "--wide", help="Print complete tables, wider than the terminal if need be."
-    ),
+    flag("--wide", "Print complete tables, wider than the terminal if need be."),
 ]
 
 
@@ -38,7 +34,6 @@ def setups_of(
     overrides: list[str],
     players: str | None,
     config_file: Path | None,
-    run: Path | None,
     named_game: str | None,
     named_algorithms: list[str],
     round_number: int | None,
@@ -52,12 +47,11 @@ def setups_of(
                 "--round is for runs, and this is a game: leave --round out, or name a run."
             )
         return game_setups(game, overrides, players, config_file)
-    for name, value in {"config": config_file, "run": run}.items():
-        if value is not None:
-            raise ConfigError(
-                f"--{name} cannot be used with a run, which has its own: leave "
-                f"--{name} out, or name the game."
-            )
+    if config_file is not None:
+        raise ConfigError(
+            "--config cannot be used with a run, which has its own: leave --config out, or "
+            "name the game."
+        )
     return run_setups(game, overrides, named_game, named_algorithms, players, round_number)
 
 
@@ -66,7 +60,6 @@ def evaluate(
     overrides: Overrides = None,
     players: Players = None,
     config_file: ConfigFile = None,
-    run: NewFolder = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
     round_number: Round = None,
@@ -88,13 +81,12 @@ def evaluate(
         overrides or [],
         players,
         config_file,
-        run,
         named_game,
         named_algorithms or [],
         round_number,
     )
     evaluation = evaluate_setups(
-        setups, run, lambda label, of: progress(err, label, of, as_json), say
+        setups, lambda label, of: progress(err, label, of, as_json), say
     )
     if as_json:
         print_json(evaluation.to_json())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,11 @@ from rookery.cli.complete import (
 )
 
 
+def flag(name: str, help: str, **options: Any) -> Any:
+    """Return an option without a value; the help shows no type for it."""
+    return typer.Option(name, help=help, metavar="", **options)
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         print(f"rookery {version('rookery')}")
@@ -24,16 +29,11 @@ def _print_version(requested: bool) -> None:
 
 Version = Annotated[
     bool,
-    typer.Option(
-        "--version",
-        callback=_print_version,
-        is_eager=True,
-        help="Print the version and exit.",
+    flag(
+        "--version", "Print the version and exit.", callback=_print_version, is_eager=True
     ),
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error, not one line.")
-]
+Debug = Annotated[bool, flag("--debug", "Show the traceback of an error, not one line.")]
 Game = Annotated[
     str | None,
     typer.Argument(
@@ -76,7 +76,7 @@ Round = Annotated[
         help="The round whose weights a run's agents have; also RUN@ROUND.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, flag("--json", "Print one JSON object.")]
 GameOrRun = Annotated[
     str | None,
     typer.Argument(

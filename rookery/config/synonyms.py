@@ -115,6 +115,11 @@ _MEANINGS: dict[Synonym, str] = {
     Synonym(("reward.standardise",)): "normalize_reward, norm_reward, normalise_rewards",
     Synonym(("rate.schedule",)): "lr_schedule, anneal_lr, lr_scheduler, lr_decay",
     Synonym(("game.name",)): "env, env_id, env_name, environment, scenario, substrate",
+    Synonym(
+        (),
+        "agents.ID.player=NAME names the scripted player of an agent; evaluate, replay and "
+        "record also have --players",
+    ): "players, player, scripted, bots",
     Synonym(("algorithm",)): "algo, agent_class, alg",
     Synonym(("dqn.double", "iqn.double")): "double_q, double_dqn, use_double",
     Synonym(("dqn.noisy", "iqn.noisy")): "noisy_nets, noisy_net, use_noisy",

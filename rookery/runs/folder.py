@@ -22,6 +22,10 @@ SEEDS = "seeds.json"
 """In a folder of seeds: the list of seeds, and their common settings."""
 
 
+MOST_NAMED = 4
+"""Runs in a folder that an error names."""
+
+
 class FolderGone(RookeryError):
     """The folder of a run was deleted or renamed during the run."""
 
@@ -107,10 +111,22 @@ def no_run(path: Path) -> ConfigError:
         return ConfigError(f"{path} is not a run: no such folder.")
     if is_file(path / SEEDS):
         return ConfigError(f"no seed of {path} has started yet: {command('resume', path)}")
+    if inner := runs_in(path):
+        names = ", ".join(map(str, inner[:MOST_NAMED]))
+        more = ", …" if len(inner) > MOST_NAMED else ""
+        return ConfigError(
+            f"{path} is not a run, but a folder that contains {names}{more}: name one of "
+            "them."
+        )
     return ConfigError(
         f"{path} is not a run: it has no {CONFIG}. If a run was killed here before it "
         "started, delete the folder and train again."
     )
+
+
+def runs_in(path: Path) -> list[Path]:
+    """Return the runs and folders of seeds in a folder that is none of both."""
+    return [] if is_run(path) else [inner for inner in entries(path) if is_run(inner)]
 
 
 def is_run(path: Path) -> bool:

@@ -20,7 +20,7 @@ LINES = 8
 """Up to so many agents have a line each."""
 
 
-def new_axes(ax: Axes | None, metric: str) -> Axes:
+def new_axes(ax: Axes | None, label: str) -> Axes:
     """Return the axes to draw in: those given, or new ones (needs matplotlib)."""
     try:
         from matplotlib import pyplot
@@ -31,7 +31,7 @@ def new_axes(ax: Axes | None, metric: str) -> Axes:
     if ax is None:
         _, ax = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
     ax.set_xlabel("round")
-    ax.set_ylabel(f"{metric} per episode" if metric == "return" else metric)
+    ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -39,7 +39,7 @@ def new_axes(ax: Axes | None, metric: str) -> Axes:
 def plot_run(overview: Overview, metric: str, ax: Axes | None) -> Axes:
     """Draw a line per agent; of many agents, their mean and a band from least to most."""
     curves = overview.curves(metric)
-    ax = new_axes(ax, metric)
+    ax = new_axes(ax, overview.axis_label(metric))
     edges = edges_of([overview])
     lines = {agent: binned(edges, *points) for agent, points in curves.items()}
     if len(lines) <= LINES:

@@ -7,6 +7,7 @@ runs/<name>/config.toml  seal.json  changes.json  agents.json  metrics.jsonl  ep
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -17,7 +18,7 @@ from rookery.algorithms.agents import build_agents, weight_shapes
 from rookery.algorithms.base import Agent
 from rookery.algorithms.custom.loading import is_custom
 from rookery.config.base import Settings
-from rookery.config.messages import single_line
+from rookery.config.messages import shown, single_line
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.config.toml import read_toml
@@ -127,10 +128,12 @@ class Run:
         if missing := untrusted_algorithms(used, self._algorithms):
             if is_local(missing[0]):
                 raise _undefined(self.path, missing[0], "algorithm")
-            options = [f"--algorithm {name}" for name in untrusted_algorithms(used, ())]
+            names = untrusted_algorithms(used, ())
+            options = " ".join(f"--algorithm {name}" for name in names)
             raise ConfigError(
                 f"{self.path} was trained with {missing[0]!r}, which is not built in. If "
-                f"you trust this code, add: {' '.join(options)}"
+                f"you trust this code, add: {options} (in Python: "
+                f"algorithm={_quoted(names if len(names) > 1 else names[0])})"
             )
         agents = build_agents(config, specs)
         if self._is_without_game:
@@ -273,20 +276,19 @@ class Run:
                 f"{', '.join(map(str, saved))}."
             )
         weights = self._read_weights(number)
-        return Agents(
-            {
-                agent.id: TrainedAgent(
-                    agent,
-                    own,
-                    f"{self.path}:{agent.id}@{number}",
-                    worlds=self.worlds,
-                    game=self.game_name,
-                    round=number,
-                )
-                for agent in self.agents
-                if (own := own_arrays(agent.id, weight_shapes(agent), weights))
-            }
-        )
+        trained = {
+            agent.id: TrainedAgent(
+                agent,
+                own,
+                f"{self.path}:{agent.id}@{number}",
+                worlds=self.worlds,
+                game=self.game_name,
+                round=number,
+            )
+            for agent in self.agents
+            if (own := own_arrays(agent.id, weight_shapes(agent), weights))
+        }
+        return Agents(self.path, trained)
 
     def _read_weights(self, number: int) -> dict[str, Array]:
         """Return the weights of a round, after comparing their shapes with the agents."""
@@ -368,14 +370,44 @@ def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entr
     """Return the game in a run's settings, if it is built in or the user named it, too."""
     written = str(tree.get("game", {}).get("name"))
     named = [game] if game is not None else []
-    if not (written in entries_by_name() or game == written or stands_in(written, named)):
-        if is_local(written):
-            raise _undefined(path, written, "game")
-        raise ConfigError(
-            f"{path} was trained in {written!r}, which is not a built-in game. If you "
-            f"trust this code, add: --game {written}"
-        )
-    return find(written)
+    if written in entries_by_name() or is_named(written, named):
+        return find(written)
+    if is_local(written):
+        raise _undefined(path, written, "game")
+    if game is None:
+        fault, remedy = "which is not a built-in game", "add"
+    else:
+        fault, remedy = f"and {shown(game)} was given", "give instead"
+    raise ConfigError(
+        f"{path} was trained in {written!r}, {fault}. If you trust this code, {remedy}: "
+        f"--game {written} (in Python: game={_quoted(written)})"
+    )
+
+
+def is_named(written: str, named: Iterable[str]) -> bool:
+    """Whether the user named the code that a run has recorded, maybe by another path."""
+    names = list(named)
+    same = any(_is_same_code(written, name) for name in names)
+    return same or stands_in(written, names)
+
+
+def _is_same_code(name: str, other: str) -> bool:
+    if name == other:
+        return True
+    (file, _, code), (other_file, _, other_code) = (
+        x.rpartition(":") for x in (name, other)
+    )
+    return (
+        code == other_code
+        and file.endswith(".py")
+        and other_file.endswith(".py")
+        and Path(file).resolve() == Path(other_file).resolve()
+    )
+
+
+def _quoted(value: str | Sequence[str]) -> str:
+    """Return names as they are written in Python."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _undefined(path: Path, name: str, argument: str) -> ConfigError:
@@ -390,15 +422,20 @@ def _undefined(path: Path, name: str, argument: str) -> ConfigError:
 
 def untrusted_algorithms(used: Iterable[str], named: Iterable[str]) -> list[str]:
     """Return the algorithms that are not built in and that the user has not named."""
-    trusted = list(named)
-    missing = {name for name in used if is_custom(name)} - set(trusted)
-    return sorted(single_line(name) for name in missing if not stands_in(name, trusted))
+    trusted, custom = list(named), {name for name in used if is_custom(name)}
+    return sorted(single_line(name) for name in custom if not is_named(name, trusted))
 
 
 class Agents(dict[str, TrainedAgent]):
     """Trained agents by id; an id that is a number can also be given as an int."""
 
+    def __init__(self, path: Path, agents: Mapping[str, TrainedAgent]) -> None:
+        super().__init__(agents)
+        self._path = path
+
     def __missing__(self, key: Any) -> TrainedAgent:
         if str(key) != key and str(key) in self:
             return self[str(key)]
-        raise ConfigError(f"no trained agent '{key}': {nearest(str(key), self)}")
+        raise ConfigError(
+            f"{self._path} has no trained agent '{key}': {nearest(str(key), self)}"
+        )

@@ -81,7 +81,10 @@ class Schelling:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write the diagram as an image (needs matplotlib)."""
+        """Write the diagram as an image (needs matplotlib).
+
+        Its bars are two standard errors of the mean to each side.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
@@ -96,9 +99,10 @@ class Schelling:
             (self.defector, self.defecting, self.defecting_error, DEFECTOR),
         ):
             axes.errorbar(others, means, 2 * errors, color=colour, marker="o", label=name)
+        axes.plot([], [], " ", label=f"bars: ± 2 standard errors, {self.episodes} episodes")
         axes.set_xticks(others)
         axes.set_xlabel(f"others that play {self.cooperator}")
-        axes.set_ylabel("return per episode")
+        axes.set_ylabel("return per agent and episode")
         axes.set_title(self.game, loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)

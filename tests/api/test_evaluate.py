@@ -13,6 +13,7 @@ import rookery
 from rookery.api.lineups import run_setups
 from rookery.cli.app import main
 from rookery.errors import ConfigError
+from rookery.games.registry import find
 from rookery.studies.statistics import bootstrap, interquartile_mean
 from tests.small import SMALL
 
@@ -62,6 +63,21 @@ def test_a_game_is_played_by_each_of_its_scripted_players() -> None:
     assert list(evaluation.matches) == ["random", "greedy", "peaceful"]
     assert all(len(match.episodes) == 3 for match in evaluation.matches.values())
     assert repr(evaluation) == "<Evaluation of gathering: random, greedy, peaceful>"
+
+
+def test_a_game_can_be_a_class() -> None:
+    game = find(GAME).rules
+    assert game is not None
+
+    evaluation = rookery.evaluate(game, episodes=1, game={"turns": 12})
+
+    by_name = rookery.evaluate(GAME, episodes=1, game={"turns": 12})
+    assert evaluation.to_json() == by_name.to_json()
+
+
+def test_a_folder_of_folders_of_seeds_names_what_is_in_it(seeds: Path) -> None:
+    with pytest.raises(ConfigError, match=f"but a folder that contains .*{seeds.name}"):
+        rookery.evaluate(str(seeds.parent))
 
 
 def test_players_of_a_game_can_be_named_for_each_agent() -> None:

@@ -63,6 +63,21 @@ def test_few_agents_are_columns_of_one_table() -> None:
     )
 
 
+def test_one_episode_has_no_standard_deviation() -> None:
+    match = match_of(2)
+    match.episodes = match.episodes[:1]
+
+    for width in (None, 40):
+        tables, _ = matches_tables({"random": match}, width)
+        deviations = [
+            cells[table.columns.index("std")]
+            for table in tables
+            if "std" in table.columns
+            for _, cells in table.rows
+        ]
+        assert set(deviations) == {"–"}
+
+
 def test_more_agents_than_fit_are_rows() -> None:
     _, agents, _ = text_of(match_of(8), 80).split("\n\n")
 

@@ -84,6 +84,7 @@ def progress_of(
         start=start,
         training=SimpleNamespace(agents=agents, executor=executor),
         log=SimpleNamespace(totals=lambda: totals or Totals()),
+        last_matches=[],
     )
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=110, height=40)
@@ -151,6 +152,25 @@ def test_the_last_evaluation_stays_on_the_screen(clock: Clock) -> None:
         "evaluation after round 1: trained 3.00 (std 0.50), as_trained 2.00 (std 1.00)"
         in str(screen)
     )
+
+
+def test_the_evaluation_of_the_last_round_is_shown_when_training_ends(
+    clock: Clock,
+) -> None:
+    progress, output = progress_of(terminal=True)
+    evaluations = {"greedy": {"mean": 3.0, "std": 0.5}}
+    with progress:
+        progress.show(round_of(1, evaluation={"round": 1, "evaluations": evaluations}))
+        session: Any = progress._session
+        session.last_matches = [{"round": 2, "evaluations": evaluations}]
+
+    screen = Screen()
+    screen.feed(output.getvalue())
+    assert "evaluation after round 2: trained 3.00" in str(screen)
+
+
+def test_no_return_is_minus_zero() -> None:
+    assert returns_line({"0": -0.01, "1": -1.0}) == "return of 0: 0.0  1: -1.0"
 
 
 # The table of the agents.
@@ -295,7 +315,9 @@ def table_on(screen: str) -> list[list[str]]:
 
 @pytest.mark.processes
 def test_a_terminal_shows_the_bar_the_rates_and_every_agent(terminals: Any) -> None:
-    terminal = terminals("train", "treasurehunt", *SETTINGS, "rounds=6", "--run", "mine")
+    evaluating = ["evaluate.every_rounds=3", "evaluate.episodes=2"]
+    arguments = (*SETTINGS, *evaluating, "rounds=6", "--run", "mine")
+    terminal = terminals("train", "treasurehunt", *arguments)
 
     code = terminal.read_until()
 
@@ -309,6 +331,8 @@ def test_a_terminal_shows_the_bar_the_rates_and_every_agent(terminals: Any) -> N
     assert rates
     assert int(rates[1].replace(",", "")) > 0
     assert int(rates[2].replace(",", "")) > 0
+    assert screen.count("evaluation after round") == 1
+    assert "evaluation after round 6: trained" in screen
     rows = table_on(screen)
     assert [row[0] for row in rows] == ["0", "1", "2"]
     for row in rows:

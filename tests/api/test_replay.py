@@ -65,6 +65,16 @@ def test_agents_of_an_earlier_round_play(run: rookery.Run) -> None:
     assert not same(early, late)
 
 
+def test_the_round_that_was_asked_for_is_part_of_the_players_names(
+    run: rookery.Run,
+) -> None:
+    names = ("trained@2",) * 3
+
+    assert rookery.replay(run, round=2).players == names
+    assert rookery.replay(f"{run.path}@2").players == names
+    assert rookery.replay(run, "as_trained", round=2).players == ("as_trained@2",) * 3
+
+
 def test_trained_scripted_and_earlier_agents_are_mixed(run: rookery.Run) -> None:
     shown = rookery.replay(run, "trained@2,forager,trained")
 

@@ -64,7 +64,10 @@ def test_runs_have_a_table_and_a_plot(study: Path) -> None:
     runs = rookery.Runs(study, rookery.Run.seeds(study / "discount-0.0"))
 
     assert len(runs.table()) == 2
-    assert len(runs.plot("stag").lines) == 1
+    ax = runs.plot("stag")
+    assert len(ax.lines) == 1
+    assert ax.get_ylabel() == "stag per agent and episode"
+    assert runs.plot("loss").get_ylabel() == "loss"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_a_run_is_plotted_agent_by_agent(study: Path) -> None:
     ax = run.plot()
 
     assert [line.get_label() for line in ax.lines] == ["agent 0", "agent 1"]
-    assert ax.get_ylabel() == "return per episode"
+    assert ax.get_ylabel() == "return per agent and episode"
     returns = run.episodes().query("agent == '1'").groupby("round")["return"].mean()
     x, y = ax.lines[1].get_data()
     assert np.interp(returns.index, x, y) == pytest.approx(returns.to_numpy())

@@ -34,6 +34,11 @@ def test_a_section_has_only_its_settings() -> None:
     assert rookery.settings("target")[0].summary == "Target network."
 
 
+def test_part_of_a_games_name_is_answered_with_the_game() -> None:
+    with pytest.raises(ConfigError, match=r"Or the game 'iterated_prisoners_dilemma'\?$"):
+        rookery.settings("prisoner")
+
+
 def test_a_setting_an_algorithm_or_a_game_can_be_named_too() -> None:
     assert keys("discount") == ["discount"]
     assert keys("capacity") == ["replay.capacity"]

@@ -107,7 +107,7 @@ def test_the_installed_version_is_printed(
 def test_a_run_without_weights_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "evaluate", "treasurehunt", "evaluate.episodes=1", "--run", f"{tmp_path}/x")
+    run(capsys, "replay", "treasurehunt", "game.turns=2", "--run", f"{tmp_path}/x")
 
     code, _, stderr = run(capsys, command, f"{tmp_path}/x")
 
@@ -179,21 +179,15 @@ def test_json_is_the_only_thing_on_standard_output(
 def test_the_configuration_of_a_run_fed_back_gives_the_same_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = (
-        "evaluate",
-        "treasurehunt",
-        "seed=5",
-        "game.agents=2",
-        "evaluate.episodes=6",
-    )
+    arguments = ("replay", "treasurehunt", "seed=5", "game.agents=2", "game.turns=9")
     options = ("--players", "forager,random", "--run", "first", "--json")
 
     _, first, _ = run(capsys, *arguments, *options)
     _, second, _ = run(
-        capsys, "evaluate", "--config", "first/config.toml", "--run", "second", "--json"
+        capsys, "replay", "--config", "first/config.toml", "--run", "second", "--json"
     )
 
-    assert json.loads(first) == json.loads(second)
+    assert json.loads(first)["agents"] == json.loads(second)["agents"]
     config = tmp_path / "first" / "config.toml"
     assert config.read_text() == (tmp_path / "second" / "config.toml").read_text()
 
@@ -211,6 +205,37 @@ def test_replay_leaves_a_gif_a_recording_and_the_configuration(
         "r/replays/episode-0.gif",
         "r/recordings/episode-0.safetensors",
     }
+
+
+def test_evaluate_creates_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, stderr = run(capsys, "evaluate", "treasurehunt", "--run", "x")
+
+    assert code == 2
+    assert stderr == (
+        "error: no such option: --run: evaluate does not create a folder; to keep its "
+        "result, use --json > FILE.\n"
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_that_replay_created_is_not_listed_as_a_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(capsys, "replay", "treasurehunt", "game.turns=2", "--run", "runs/watched")
+
+    code, printed, _ = run(capsys, "runs", "--json")
+
+    assert code == 0
+    assert json.loads(printed)["runs"] == []
+
+
+def test_flags_have_no_type_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    _, printed, _ = run(capsys, "evaluate", "--help")
+
+    (line,) = [line for line in printed.splitlines() if "--json" in line]
+    assert "bool" not in line.lower()
 
 
 def test_a_run_folder_that_exists_is_not_touched(

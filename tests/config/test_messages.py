@@ -103,7 +103,7 @@ def test_an_invalid_value_is_refused_with_what_was_expected(
         ),
         ("episodes=1", "unknown setting 'episodes': did you mean 'evaluate.episodes'?"),
         ("acting=x", "unknown setting 'acting': did you mean 'game.acting'?"),
-        ("player=x", "unknown setting 'player': did you mean 'replay'?"),
+        ("player=x", "unknown setting 'player': agents.ID.player=NAME names"),
         (
             'agents."h*".plyer=x',
             "unknown setting 'agents.\"h*\".plyer': did you mean 'agents.\"h*\".player'?",

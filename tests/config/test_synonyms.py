@@ -34,6 +34,7 @@ def test_no_synonym_is_a_setting_itself() -> None:
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
+        ("players", "agents.ID.player=NAME names the scripted player of an agent"),
         ("gamma", "here it is called 'discount'"),
         ("Gamma", "here it is called 'discount'"),
         ("lr", "here it is called 'learning_rate'"),

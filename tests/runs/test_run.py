@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_an_unknown_round_or_agent_is_refused(run: rookery.Run) -> None:
         rookery.ConfigError, match="has no weights of round 3; it has those of 4"
     ):
         run.players(3)
-    with pytest.raises(rookery.ConfigError, match="no trained agent '7'"):
+    with pytest.raises(rookery.ConfigError, match=r"/run has no trained agent '7': "):
         run.players()[7]
 
 
@@ -193,6 +194,38 @@ def test_a_game_that_is_not_built_in_must_be_named_again(tmp_path: Path) -> None
     with pytest.raises(rookery.ConfigError, match="If you trust this code, add: --game"):
         rookery.Run(tmp_path / "run").config  # noqa: B018
     assert rookery.Run(tmp_path / "run", game=rooms).config.worlds == QUICK["worlds"]
+
+
+def test_the_game_of_a_run_can_be_named_by_another_path_or_as_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("rooms_a.py", "rooms_b.py"):
+        Path(name).write_text((GAME_FILES / "rooms.py").read_text())
+    rookery.train("./rooms_a.py:Rooms", run="run", game={"agents": 2}, **QUICK)
+    rooms = import_module("rooms_a").Rooms
+
+    for game in ("rooms_a.py:Rooms", f"{tmp_path}/rooms_a.py:Rooms", rooms):
+        evaluation = rookery.evaluate("run", "trained", episodes=1, game=game)
+        assert evaluation.game == "./rooms_a.py:Rooms"
+    remedy = (
+        "If you trust this code, {}: --game ./rooms_a.py:Rooms "
+        '(in Python: game="./rooms_a.py:Rooms")'
+    )
+    with pytest.raises(rookery.ConfigError) as missing:
+        rookery.evaluate("run")
+    assert str(missing.value) == (
+        "run was trained in './rooms_a.py:Rooms', which is not a built-in game. "
+        + remedy.format("add")
+    )
+    with pytest.raises(rookery.ConfigError) as different:
+        rookery.evaluate("run", game="rooms_b.py:Rooms")
+    assert str(different.value) == (
+        "run was trained in './rooms_a.py:Rooms', and 'rooms_b.py:Rooms' was given. "
+        + remedy.format("give instead")
+    )
+    del sys.modules["rooms_a"]
 
 
 def test_agents_need_no_game_except_in_runs_of_earlier_versions(tmp_path: Path) -> None:

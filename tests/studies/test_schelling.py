@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -90,6 +91,14 @@ def test_diagram_is_drawn_into_a_file(prisoners, tmp_path):
     prisoners.draw(tmp_path / "diagram.png")
 
     assert (tmp_path / "diagram.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_figure_says_what_its_bars_are(prisoners, tmp_path):
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        prisoners.draw(tmp_path / "diagram.svg")
+
+    text = (tmp_path / "diagram.svg").read_text()
+    assert f"bars: ± 2 standard errors, {prisoners.episodes} episodes" in text
 
 
 def test_drawing_without_matplotlib_says_what_to_install(prisoners, tmp_path, monkeypatch):
