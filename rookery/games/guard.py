@@ -65,7 +65,9 @@ class GuardedGame(GameWrapper):
         except LEAVING:
             raise
         except RookeryError as error:
-            raise located(error) from error
+            if (known := located(error)) is error:
+                raise  # with its own cause
+            raise known from error
         except BaseException as error:
             subject = f"game '{self.name}'"
             raise GameError(explain(error, subject, method.__name__, "game")) from error

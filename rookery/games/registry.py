@@ -185,7 +185,9 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
         except LEAVING:
             raise
         except RookeryError as error:
-            raise located(error) from error
+            if (known := located(error)) is error:
+                raise  # with its own cause
+            raise known from error
         except BaseException as error:
             subject = f"game '{name}' could not be built: it"
             raise GameError(explain(error, subject, rules.__name__, "game")) from error

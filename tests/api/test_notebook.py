@@ -15,7 +15,7 @@ TRAIN = "run = rookery.train('treasurehunt', learning_rate=0.5, **small)\nrun"
 SEEDS = "runs = rookery.train('treasurehunt', seeds=range(2), **small)\nruns"
 PLOT = "run.plot();"
 SHOW = """
-match = rookery.play("treasurehunt", run.players(), film=1, turns=5)
+match = rookery.play("treasurehunt", run.players(), film=1, game={"turns": 5})
 match.recordings[0].write_gif("match.gif")
 from IPython.display import Image
 Image("match.gif")

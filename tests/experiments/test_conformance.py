@@ -34,7 +34,7 @@ def test_a_game_that_conforms_and_trains_passes(
     result = result_of(load("conformance"), "relay", tmp_path, monkeypatch)
 
     assert result["good"]
-    assert (result["passed"], result["failed"]) == (6, [])
+    assert (result["passed"], result["failed"]) == (9, [])
     assert (result["sync"], result["pipelined"]) == ("trains", "trains")
 
 

@@ -177,5 +177,5 @@ class Maze(gymnasium.Env):
         return self._seen(), float(action), self.turn == LENGTH, False, {}
 
 
-def plain_maze(high: int = 10):
-    return Maze(high)
+def plain_maze():
+    return Maze()
