@@ -14,7 +14,6 @@ import importlib.util
 import pkgutil
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -126,13 +125,6 @@ def describe_error(error: BaseException) -> str:
     """Return an exception as 'Type: message', without line breaks."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def locate_error(error: BaseException) -> str:
-    """Return an exception in one line, with the file and line that raised it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    location = f"{Path(last.filename).name}, line {last.lineno}"
-    return f"{describe_error(error).rstrip('.')} ({location})"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -91,14 +92,15 @@ def as_html(renderable: RenderableType) -> dict[str, str]:
     return {"text/html": html, "text/plain": console.export_text()}
 
 
-class Shown:
+class Shown(ABC):
     """Something with a table: print it, or leave it at the end of a notebook cell.
 
     Subclasses define `__rich__`, which returns what is shown.
     """
 
+    @abstractmethod
     def __rich__(self) -> RenderableType:
-        raise NotImplementedError
+        """Return what is shown."""
 
     def __str__(self) -> str:
         lines = as_html(self.__rich__())["text/plain"].splitlines()

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rookery.config.messages import shown
-from rookery.config.parse import merge
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError, nearest
-from rookery.evaluation.play import Seat, Seats, agents_of, assign_seats
-from rookery.games.registry import Entry, MakePlayer, entry_of
+from rookery.evaluation.play import (
+    Seat,
+    Seats,
+    agents_of,
+    assign_seats,
+    play_settings,
+)
+from rookery.games.registry import Entry, MakePlayer, find
 from rookery.plugins import load_module
 from rookery.runs.run import Run
 
@@ -119,17 +124,9 @@ def _configure(
     game: str | type, seed: int, settings: Mapping[str, Any], worlds: int = 1
 ) -> tuple[Entry, Config]:
     """Return the game and its configuration; nothing but the game's settings can be set."""
-    entry = entry_of(game)
-    tree: dict[str, Any] = {}
-    for key, value in settings.items():
-        group, dot, name = key.partition(".")
-        if group != "game":
-            raise ConfigError(
-                f"'{key}' cannot be set here; settings of the game can: "
-                f"game={{{key!r}: {value!r}}}"
-            )
-        tree = merge(tree, {group: {name: value} if dot else value})
-    tree = merge(tree, {"game": {"name": entry.name}, "seed": seed, "worlds": worlds})
+    entry = find(game)
+    tree = play_settings(entry, settings, groups=("game",))
+    tree |= {"seed": seed, "worlds": worlds}
     return entry, resolve(tree, entry.settings)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.algorithms.torch_setup import standard_state
 from rookery.api.lineups import Setup, game_setups, names_run, run_setups, split_round
 from rookery.config.messages import shown
-from rookery.errors import ConfigError
+from rookery.errors import ConfigError, warn
 from rookery.evaluation.pictures import check_size
 from rookery.evaluation.play import Match, Seat, Seats, cut_line, most_turns
 from rookery.evaluation.recordings import Recording
@@ -305,7 +304,7 @@ def _tell(line: str, say: Callable[[str], None] | None) -> None:
     if say is not None:
         say(f"warning: {line}")
     else:
-        warnings.warn(line, stacklevel=4)
+        warn(line)
 
 
 def check_episode(episode: Any) -> None:

@@ -272,8 +272,17 @@ def play(
     return match
 
 
-def play_settings(entry: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
+def play_settings(
+    entry: Entry,
+    settings: Mapping[str, Any],
+    groups: Sequence[str] = ("game", "evaluate"),
+) -> dict[str, Any]:
     """Return the tree of the settings with which a game is played, with the game's name.
+
+    Args:
+        entry: the game.
+        settings: from Python, dotted or in groups.
+        groups: which groups can be set; of `evaluate`, only `turns`.
 
     Raises:
         ConfigError: for settings that do not belong to the game or to playing it.
@@ -281,9 +290,9 @@ def play_settings(entry: Entry, settings: Mapping[str, Any]) -> dict[str, Any]:
     tree = nested(settings)
     problems = []
     for key, value in tree.items():
-        if key in ("game", "evaluate") and not isinstance(value, Mapping):
+        if key in groups and not isinstance(value, Mapping):
             problems.append(f"{key} must be a group of settings, got {shown(value)}")
-        elif key == "evaluate":
+        elif key == "evaluate" and key in groups:
             problems += [
                 f"'evaluate.{name}' cannot be set here; evaluate.turns can"
                 for name in value

@@ -193,10 +193,3 @@ def _make_builder(name: str, rules: type[Game] | type[GridGame]) -> Callable[...
             raise GameError(explain(error, subject, rules.__name__, "game")) from error
 
     return build
-
-
-def entry_of(game: str | type) -> Entry:
-    """Return a game by name, or of a class of games."""
-    if isinstance(game, str):
-        return find(game)
-    return _make_entry(getattr(game, "__name__", type(game).__name__), game)

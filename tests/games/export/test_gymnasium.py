@@ -22,7 +22,7 @@ from rookery.games.export.gymnasium import SeatEnv
 from rookery.games.export.vector import SeatVectorEnv
 from rookery.games.loop import GameLoop
 from rookery.games.players import Observation, Player, RandomPlayer
-from rookery.games.registry import entries_by_name, entry_of
+from rookery.games.registry import entries_by_name, find
 from rookery.rng import Purpose, Stream
 from rookery.runs.configure import configure
 from rookery.specs import Array
@@ -73,7 +73,7 @@ class TestEveryBuiltInGame:
         self, game: str, acting: str
     ) -> None:
         settings = {"turns": 7}
-        if "acting" in entry_of(game).settings.model_fields:
+        if "acting" in find(game).settings.model_fields:
             settings["acting"] = acting
         elif acting == "in_turn":
             return
@@ -111,7 +111,7 @@ class Spy(Player):
 def compare_with_rookery(game: Any, others: Any, settings: dict[str, Any]) -> None:
     """Play 25 turns of five worlds in both forms; every bit must be the same."""
     worlds, turns, seed, seat = 5, 25, 11, 1 if isinstance(game, type) else 0
-    entry = entry_of(game)
+    entry = find(game)
     ours = entry.build_guarded(entry.settings(**settings), worlds, seed)
     names = [others] * len(ours.agents) if isinstance(others, str) else ["grim"] * 2
     names[seat] = Spy
@@ -258,7 +258,7 @@ class TestOneSeat:
             "treasurehunt", 2, game={"acting": "in_turn", "order": "fixed", "turns": 5}
         )
         observation, _ = env.reset(seed=3)
-        entry = entry_of("treasurehunt")
+        entry = find("treasurehunt")
         game = entry.build_guarded(
             entry.settings(acting="in_turn", order="fixed", turns=5), 1, 3
         )

@@ -258,7 +258,7 @@ class TestMistakes:
         )
         assert "seed must be" in refused(rookery.to_pettingzoo, "treasurehunt", seed=-1)
         assert refused(rookery.to_pettingzoo, "treasurehunt", turns=3) == (
-            "'turns' cannot be set here; settings of the game can: game={'turns': 3}"
+            "'turns' is a setting of the game: write game={'turns': 3}"
         )
         assert "unknown setting 'game.turn': did you mean 'game.turns'?" in refused(
             rookery.to_pettingzoo, "treasurehunt", game={"turn": 3}
@@ -266,7 +266,14 @@ class TestMistakes:
         assert "did you mean 'treasurehunt'?" in refused(
             rookery.to_pettingzoo, "tresurehunt"
         )
-        assert "not a game" in refused(rookery.to_pettingzoo, dict)
+        assert refused(rookery.to_pettingzoo, "treasurehunt", evaluate={"turns": 3}) == (
+            "'evaluate' cannot be set here; settings of the game can: "
+            "game={'evaluate': {'turns': 3}}"
+        )
+        assert refused(rookery.to_pettingzoo, dict) == (
+            "game is \"<class 'dict'>\", expected the name of a game, or a subclass of "
+            "GridGame or Game."
+        )
 
     def test_a_missing_package_is_one_line(self) -> None:
         code = (
