@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,10 +14,19 @@ from typing import Any
 Job = tuple[Any, ...]
 
 
-def rookery(*arguments: object) -> dict[str, Any]:
-    """Run a `rookery` command and return the JSON it prints."""
-    command = [sys.executable, "-m", "rookery", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
+def rookery(*arguments: object, checkout: Path | None = None) -> dict[str, Any]:
+    """Run a `rookery` command and return the JSON it prints.
+
+    Args:
+        arguments: of the command.
+        checkout: the folder of the code to run, by default what is installed.
+    """
+    # Without -P, the code in the current folder would come before all other.
+    command = [sys.executable, "-P", "-m", "rookery", *map(str, arguments), "--json"]
+    environment = {} if checkout is None else {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | environment
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}:\n{done.stderr}")
     result: dict[str, Any] = json.loads(done.stdout)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.studies.statistics import Interval, resamples
+from rookery.studies.statistics import RESAMPLES, Interval, resamples
 
 NORMAL = 1.959964
 """Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
@@ -25,6 +25,38 @@ def relative_difference(
     resampled = (mine - theirs)[draws].mean(axis=-1) / abs(theirs[draws].mean(axis=-1))
     mean = (mine - theirs).mean() / abs(theirs.mean())
     return float(mean), float(np.percentile(resampled, 100 * (1 - confidence)))
+
+
+def unpaired_difference(
+    values: Sequence[float],
+    others: Sequence[float],
+    scale: float | None = None,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return the difference of two means as a share of a scale, and its lower bound.
+
+    The bound is one-sided: the true value is above it with this confidence. Both samples
+    are resampled on their own.
+
+    Args:
+        values: one per seed.
+        others: one per seed; their number can be another.
+        scale: what counts as 1, by default the size of the others' mean.
+        confidence: of the bound.
+    """
+    rng = np.random.default_rng(0)
+    means, other_means = (
+        np.asarray(sample, float)[
+            rng.integers(len(sample), size=(RESAMPLES, len(sample)))
+        ].mean(axis=1)
+        for sample in (values, others)
+    )
+    scales = abs(other_means) if scale is None else scale
+    share = (np.mean(values) - np.mean(others)) / (
+        abs(np.mean(others)) if scale is None else scale
+    )
+    resampled = (means - other_means) / scales
+    return float(share), float(np.percentile(resampled, 100 * (1 - confidence)))
 
 
 def wilson(hits: int, count: int) -> Interval:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.actor import actor
+from rookery.actor.boundary import Boundary
 from rookery.actor.evaluations import Evaluations
 from rookery.actor.policies import PolicyRunner
-from rookery.actor.state import ActorState
+from rookery.actor.state import ActorState, BoundaryState
 from rookery.algorithms.common import group as groups
 from rookery.algorithms.nets import gru
 from rookery.algorithms.value_based import ValueBasedLearner
@@ -26,6 +26,7 @@ from rookery.protocol.arena import COMMIT
 from rookery.protocol.schedule import RoundSchedule
 from rookery.runs import checkpointing, seal, session
 from rookery.runs.log import RunLog
+from rookery.specs import Array
 from rookery.training import training
 
 PLANTS: dict[str, Callable[[], None]] = {}
@@ -79,8 +80,8 @@ def one_clip_for_a_group() -> None:
     """Gradients are clipped by the norm of all agents together."""
     original = groups.clip_factors
 
-    def factors(norms: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
-        return original(norms.square().sum().sqrt().expand_as(norms), limits)
+    def factors(norms: Array, limits: Array) -> Array:
+        return original(np.full_like(norms, np.sqrt(np.square(norms).sum())), limits)
 
     groups.clip_factors = factors
     blind_stacking()
@@ -88,15 +89,15 @@ def one_clip_for_a_group() -> None:
 
 @plant
 def a_stale_snapshot() -> None:
-    """The actor's snapshot has the transition counts of the previous boundary."""
-    original, last = actor.snapshot_of, {}
+    """A snapshot has the transition counts of the previous boundary."""
+    original, last = BoundaryState.arrays, {}
 
-    def snapshot(*arguments: Any) -> Mapping[str, Any]:
-        arrays = dict(original(*arguments))
+    def stale(self: BoundaryState) -> dict[str, Any]:
+        arrays = original(self)
         steps, last["steps"] = last.get("steps"), arrays["life/steps"].copy()
         return arrays if steps is None else arrays | {"life/steps": steps}
 
-    actor.snapshot_of = snapshot  # type: ignore[assignment]
+    BoundaryState.arrays = stale  # type: ignore[method-assign]
 
 
 @plant
@@ -104,8 +105,8 @@ def a_hidden_state_that_is_not_restored() -> None:
     """Recurrent agents start from zero after a resume."""
     original = ActorState.restore
 
-    def restore(self: ActorState, arrays: Mapping[str, Any]) -> None:
-        original(self, arrays)
+    def restore(self: ActorState, turn: int, arrays: Mapping[str, Any]) -> None:
+        original(self, turn, arrays)
         for hidden in self.hidden.values():
             hidden[...] = 0
 
@@ -115,13 +116,12 @@ def a_hidden_state_that_is_not_restored() -> None:
 @plant
 def a_row_hash_left_out() -> None:
     """The rows of every third round are missing from the row hash."""
-    original = actor.Actor._hash_rows
+    original = Boundary._hashes
 
-    def hash_rows(self: actor.Actor) -> None:
-        if (self.state.turn // self._turns) % 3:
-            original(self)
+    def hashes(self: Boundary, number: int, before: Any) -> Any:
+        return original(self, number, before) if number % 3 else before
 
-    actor.Actor._hash_rows = hash_rows  # type: ignore[method-assign]
+    Boundary._hashes = hashes  # type: ignore[method-assign]
 
 
 @plant
@@ -140,8 +140,8 @@ def learning_from_all_committed_rows() -> None:
     """A learner reads all committed rows instead of those up to its boundary."""
     original = RoundSchedule.await_learning
 
-    def await_learning(self: RoundSchedule, number: int, on_policy: bool) -> int:
-        boundary = original(self, number, on_policy)
+    def await_learning(self: RoundSchedule, number: int, *arguments: Any) -> int:
+        boundary = original(self, number, *arguments)
         return max(boundary, self._counters.load(COMMIT) // self._turns * self._turns)
 
     RoundSchedule.await_learning = await_learning  # type: ignore[method-assign]

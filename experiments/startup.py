@@ -27,6 +27,7 @@ from rookery.cli.output import print_report
 from rookery.runs.configure import configure
 from rookery.supervisor.launcher import ONE_THREAD
 from rookery.training.executors import ProcessPool
+from rookery.training.round_model import Processes
 from rookery.training.training import Training
 
 LIMIT = 1.3
@@ -105,7 +106,7 @@ def compare(report: Report, label: str, medians: Times) -> None:
 def pool_times(training: Training, workers: int) -> Times:
     """Return the seconds until every process of a pool waits to begin."""
     parts = training.parts
-    pool = ProcessPool(parts, workers)
+    pool = ProcessPool(parts, Processes(1, workers))
     started = time.perf_counter()
     pool.start()
     try:

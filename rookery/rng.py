@@ -3,7 +3,7 @@
 A `Stream` belongs to one purpose under the run's seed. For an address (a world's episode
 and turn, an agent's turn) it returns the same numbers each time, in any process and in any
 order, so whatever is repeated after a crash gives the same result. The generator is
-Philox4x32-10 (Salmon et al., 2011) over numpy arrays: one call serves all worlds, where a
+Philox4x32-10 (Salmon et al., 2011), compiled: one call serves all worlds, where a
 `numpy.random.Generator` per key would cost more than a game.
 """
 
@@ -13,13 +13,16 @@ from enum import IntEnum
 
 import numpy as np
 
+from rookery.kernels import kernel
 from rookery.specs import Array
 
 ROUNDS = 10
-MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = np.array([0x9E3779B9, 0xBB67AE85], np.uint64)
 LOW = np.uint64(0xFFFFFFFF)
 HIGH = np.uint64(32)
+COORDINATES = 3
+"""The most that an address consists of."""
 
 
 class Purpose(IntEnum):
@@ -48,27 +51,35 @@ def keyed_seed(seed: int, purpose: Purpose, *path: int) -> int:
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def philox(counters: Array, round_keys: Array) -> Array:
-    """Return Philox4x32-10 of `counters` (4, ...) under `round_keys`, as uint32."""
-    even = counters[0::2].reshape(2, -1).astype(np.uint64)
-    odd = counters[1::2].reshape(2, -1).astype(np.uint64)
-    products = np.empty_like(even)
-    for round_key in round_keys:
-        np.multiply(even, MULTIPLIERS, out=products)
-        np.right_shift(products[::-1], HIGH, out=even)
-        even ^= odd
-        even ^= round_key
-        np.bitwise_and(products[::-1], LOW, out=odd)
-    output = np.empty(counters.shape, np.uint32)
-    output[0::2] = even.reshape(2, *counters.shape[1:])
-    output[1::2] = odd.reshape(2, *counters.shape[1:])
-    return output
+@kernel
+def philox(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, round_keys: Array
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return Philox4x32-10 of a counter; numbers are uint64, and below 2**32."""
+    for i in range(ROUNDS):
+        first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
+        a = (second >> HIGH) ^ b ^ round_keys[i, 0]
+        c = (first >> HIGH) ^ d ^ round_keys[i, 1]
+        b, d = second & LOW, first & LOW
+    return a, b, c, d
+
+
+@kernel
+def _draw(numbers: Array, addresses: Array, first: np.uint64, round_keys: Array) -> None:
+    """Write the bits of every address, four at a time, into a row of `numbers`."""
+    addressed, count = numbers.shape
+    for i in range(addressed):
+        x, y, z = addresses[0, i], addresses[1, i], addresses[2, i]
+        for start in range(0, count, 4):
+            bits = philox(first + np.uint64(start // 4), x, y, z, round_keys)
+            for k in range(min(4, count - start)):
+                numbers[i, start + k] = bits[k]
 
 
 def round_keys(key: Array) -> Array:
-    """Return the key of every Philox round, (ROUNDS, 2, 1) uint64, from two uint32."""
+    """Return the key of every Philox round, (ROUNDS, 2) uint64, from two uint32."""
     rounds = np.arange(ROUNDS, dtype=np.uint64)[:, None]
-    return ((key.astype(np.uint64) + rounds * WEYL) & LOW)[:, :, None]
+    return (key.astype(np.uint64) + rounds * WEYL) & LOW
 
 
 class Stream:
@@ -76,7 +87,8 @@ class Stream:
 
     def __init__(self, seed: int, purpose: Purpose, *path: int) -> None:
         sequence = np.random.SeedSequence(seed, spawn_key=(int(purpose), *path))
-        self._keys = round_keys(sequence.generate_state(2, np.uint32))
+        self.round_keys = round_keys(sequence.generate_state(2, np.uint32))
+        """The key of every Philox round, (ROUNDS, 2) uint64, for compiled loops."""
 
     def bits(self, address: tuple[Array | int, ...], draw: int, count: int) -> Array:
         """Return (n, count) uint32 for n addresses; a longer draw extends a shorter one.
@@ -87,14 +99,14 @@ class Stream:
             draw: the number of the draw at this address; below 4096.
             count: numbers per address; at most 4,194,304.
         """
-        blocks = -(-count // 4)
-        rows = [np.atleast_1d(np.asarray(coordinate)) for coordinate in address]
-        counters = np.zeros((4, max(len(row) for row in rows), blocks), np.uint64)
-        counters[0] = np.arange(blocks, dtype=np.uint64) + np.uint64(draw << 20)
-        for i, row in enumerate(rows, start=1):
-            counters[i] = row[:, None]
-        numbers = philox(counters, self._keys)  # (4, n, blocks)
-        return numbers.transpose(1, 2, 0).reshape(numbers.shape[1], -1)[:, :count]
+        coordinates = [np.asarray(coordinate) for coordinate in address]
+        rows = max(coordinate.size for coordinate in coordinates)
+        addresses = np.zeros((COORDINATES, rows), np.uint64)
+        for i, coordinate in enumerate(coordinates):
+            addresses[i] = coordinate
+        numbers = np.empty((rows, count), np.uint32)
+        _draw(numbers, addresses, np.uint64(draw << 20), self.round_keys)
+        return numbers
 
     def uniform(self, address: tuple[Array | int, ...], draw: int, count: int) -> Array:
         """Return (n, count) float64 in [0, 1), each a multiple of 2**-32."""

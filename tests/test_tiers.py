@@ -17,6 +17,8 @@ TESTS = ROOT / "tests"
 LONGEST_TIMEOUT = 300
 REACHED_OTHERWISE = {
     "rookery.__main__": "cli/test_cli.py runs `python -m rookery`",
+    "rookery.bench.jax_dqn": "bench/test_peers.py starts it; slow, since JAX compiles",
+    "rookery.bench.tianshou_dqn": "bench/test_peers.py starts it where Tianshou is",
     "rookery.learner.process": "training/test_executors.py starts worker processes",
     "rookery.evaluation.probes": "evaluation/test_probes.py trains runs with probes",
 }

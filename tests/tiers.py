@@ -22,6 +22,7 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_code_that_is_named_again_is_used",
         "test_runs_with_custom_algorithms_have_the_same_digest_again",
     ),
+    "algorithms/kernels/test_gradients.py": (),
     "algorithms/test_agents.py": (
         "test_an_agent_learns_from_the_smallest_replay_that_is_accepted",
     ),
@@ -40,6 +41,11 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_collecting_is_compared_with_a_plain_loop_and_split_into_parts",
         "test_processes_are_compared_with_one_and_with_a_plain_loop_at_equal_work",
         "test_updating_is_compared_with_a_plain_loop_and_with_matrix_products",
+    ),
+    "bench/test_peers.py": (
+        "test_peers_are_compared_and_a_note_names_the_one_that_is_missing",
+        "test_tianshou_trains_with_one_world_and_with_several",
+        "test_updates_of_jax_and_of_the_plain_loop_are_the_same_up_to_rounding",
     ),
     "cli/test_cli.py": (
         "test_a_reader_that_closes_the_pipe_is_not_an_error",

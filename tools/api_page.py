@@ -144,10 +144,11 @@ EXTENSION = (
 ENGINE = {
     "World": {
         *("closing", "done", "columns", "per_agent", "per_world", "base", "layout"),
-        *("back", "facing", "ended", "over", "layers", "blank", "random", "kinds_at"),
+        *("back", "facing", "ended", "over", "layers", "blank", "random", "wait"),
+        *("loop_arrays", "flat_cells", "check_cells", "flat_layer", "declared_kind"),
         "bind",
     },
-    "Me": {"choose", "wait", "bind", "ended", "back"},
+    "Me": {"choose", "bind", "ended", "back"},
     "Kind": {"id"},
     "Body": {"kind"},
     "Episode": {"to_json", "from_json"},

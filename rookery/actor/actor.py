@@ -1,33 +1,32 @@
-"""The actor: stage 2 of the data path, one process that plays all worlds.
+"""The actor: stage 2 of the data path, a process that plays all worlds or a share of them.
 
 It takes the weights for a round, plays the round's turns, writes a row per agent, world
-and turn, and commits each turn for all agents and worlds at once. At the boundary it
-publishes a snapshot: everything needed to continue from there.
+and turn, and commits each turn for all agents and its worlds at once. At the end of the
+round it publishes its part of the snapshot: everything needed to continue in its worlds.
 
-An actor that is restarted resumes from the newest snapshot. It first replays the turns
+An actor that is restarted resumes from its newest snapshot. It first replays the turns
 that were committed after it, without touching their rows, and then plays on.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from rookery.actor.metrics import RoundMetrics
 from rookery.actor.policies import PolicyRunner, Weights, exploration_of
 from rookery.actor.recovery import InterruptedGame, can_restore
-from rookery.actor.state import ActorState, snapshot_of
+from rookery.actor.reports import PlayedShare
+from rookery.actor.state import ActorState, BoundaryState, snapshot_of
 from rookery.algorithms.base import Agent
 from rookery.games.base import Game, Observations, Outcome
 from rookery.games.episodes import Episode
 from rookery.games.player_guard import actions_of, forget
 from rookery.games.players import Observation, Player
 from rookery.protocol.arena import COMMIT, Arena, first_row
+from rookery.protocol.shares import Share, commit_counter
 from rookery.replay.buffer import ReplayWriter, check_whole
 from rookery.shm.heartbeat import Heartbeat
 from rookery.specs import Array, under
@@ -36,36 +35,8 @@ REFRESH_TURNS = 8
 """In async, the actor checks for newer weights every so many turns."""
 
 
-@dataclass
-class PlayedRound:
-    """The actor's report of one round."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    """The episodes that ended in this round."""
-    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Agent id to metric name to value."""
-    seconds: float = 0.0
-    interrupted: bool = False
-    """Whether the game could not be restored and was started again."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return {
-            "metrics": self.metrics,
-            "seconds": self.seconds,
-            "interrupted": self.interrupted,
-            "episodes": [episode.to_json() for episode in self.episodes],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PlayedRound:
-        """Return a report from what `to_json` returned."""
-        episodes = [Episode.from_json(episode) for episode in data["episodes"]]
-        return cls(episodes, data["metrics"], data["seconds"], data["interrupted"])
-
-
 class Actor:
-    """Plays a game for all agents in all worlds, one round at a time.
+    """Plays a game for all agents in the worlds of a share, one round at a time.
 
     `begin` restores the newest snapshot, then `play_round` is called once per round. A
     turn is the usual loop of observing, acting and stepping; `_play_turn` has all of it.
@@ -77,6 +48,7 @@ class Actor:
         agents: Sequence[Agent],
         players: Mapping[int, Player],
         arena: Arena,
+        share: Share,
         policies: PolicyRunner,
         turns_per_round: int,
         heartbeat: Heartbeat | None = None,
@@ -84,24 +56,31 @@ class Actor:
         """Connect a game, the agents that act in it, and the memory for their rows.
 
         Args:
-            game: in its first turn.
+            game: the worlds of the share, in their first turn.
             agents: all agents of the game, in its order.
             players: of scripted agents, by agent number.
             arena: the run's shared memory.
+            share: the worlds to play.
             policies: of all other agents.
             turns_per_round: how many turns a round has.
             heartbeat: gets a beat every turn.
         """
         self._game, self._agents, self._players = game, agents, players
-        self._arena, self._policies = arena, policies
+        self._arena, self._share, self._policies = arena, share, policies
         self._turns = turns_per_round
         self._heartbeat = heartbeat or Heartbeat()
+        self._snapshots = arena.share_snapshots(share)
+        self._is_alone = share.count == 1
+        self._commit = COMMIT if self._is_alone else commit_counter(share.number)
+        """The name of the counter of committed turns."""
         self._writers = {
-            agent.number: ReplayWriter(arena.rows(agent.id)) for agent in agents
+            agent.number: ReplayWriter(arena.rows(agent.id, share)) for agent in agents
         }
         self._rows = {number: writer.rows for number, writer in self._writers.items()}
         self.state = ActorState(agents, game)
         self._versions: dict[int, int] = {}
+        self._exploration: dict[int, float] = {}
+        """Each agent's probability of a random action in this round."""
         self._committed = 0
         """The number of turns that were committed before this actor began."""
         self._was_interrupted = False
@@ -109,22 +88,29 @@ class Actor:
 
     def begin(self) -> int:
         """Restore the newest snapshot, or publish the first; return its boundary."""
-        snapshots = self._arena.snapshots()
-        self._committed = self._arena.counters.load(COMMIT)
-        if snapshots.version < 0:
-            snapshots.publish(0, snapshot_of(self._game, self.state, self._players))
-        else:
-            self._restore(snapshots.read(snapshots.version))
-            self._check_rows()
-        return snapshots.version
+        boundary = self._snapshots.version
+        self._committed = self._arena.counters.load(self._commit)
+        if boundary < 0:
+            self._publish(0)
+            return 0
+        self._restore(boundary)
+        self._check_rows()
+        return boundary
+
+    def _publish(self, boundary: int) -> None:
+        snapshot = snapshot_of(self._game, self.state, self._players)
+        self._snapshots.publish(boundary, snapshot)
 
     def play_round(
         self,
         number: int,
         weights: Weights,
         refresh: Callable[[], Weights] | None = None,
-    ) -> PlayedRound:
-        """Play a round, report it, and publish a snapshot at its boundary.
+    ) -> None:
+        """Play a round, report it, and publish a snapshot at its end.
+
+        Exploration follows each agent's steps, in all worlds, at the boundary that the
+        round starts from, so it is the same in every turn and share.
 
         Args:
             number: of the round.
@@ -135,23 +121,28 @@ class Actor:
         self._game.begin_round(number)
         self._versions = dict(weights.versions)
         self._policies.begin_round(number, weights.arrays)
-        metrics = RoundMetrics(self._agents, number)
-        report = PlayedRound(interrupted=self._was_interrupted)
-        self._was_interrupted = False
+        steps = BoundaryState.of_snapshot(self._arena.snapshots().read(number - 1)).steps
+        self._exploration = {
+            agent.number: exploration_of(agent, int(steps[agent.number]))
+            for agent in self._agents
+            if not agent.is_scripted
+        }
+        metrics = RoundMetrics(len(self._agents), self._share.worlds, number)
+        episodes: list[tuple[int, Episode]] = []
+        was_interrupted, self._was_interrupted = self._was_interrupted, False
         for turn in range(self._turns):
             if refresh is not None and turn % REFRESH_TURNS == 0:
                 newer = refresh()
                 self._versions |= newer.versions
                 self._policies.update_weights(newer.arrays)
             metrics.add_versions(self._versions)
-            report.episodes += self._play_turn(metrics)
-        self._hash_rows()
-        report.metrics = metrics.summary(self._agents, self.state.steps)
-        report.seconds = time.perf_counter() - started
-        self._arena.actor_reports().write(number, report.to_json())
-        snapshot = snapshot_of(self._game, self.state, self._players)
-        self._arena.snapshots().publish(number, snapshot)
-        return report
+            for episode in self._play_turn(metrics):
+                episode.world += self._share.first_world
+                episodes.append((turn, episode))
+        seconds = time.perf_counter() - started
+        report = PlayedShare(metrics.sums, metrics.lags, episodes, seconds, was_interrupted)
+        self._arena.share_reports(self._share).write(number, report.to_json())
+        self._publish(number)
 
     def _play_turn(self, metrics: RoundMetrics) -> list[Episode]:
         """Advance every world by one turn; return the episodes that ended."""
@@ -201,7 +192,8 @@ class Actor:
         turn = self.state.turn
         actions = np.zeros((self._game.worlds, len(phase)), np.int64)
         legal = {i: observations.legal[index] for index, i in enumerate(phase)}
-        outputs = self._policies.act(phase, self._rows, legal, turn, self._exploration)
+        explore = self._exploration.__getitem__
+        outputs = self._policies.act(phase, self._rows, legal, turn, explore)
         for index, i in enumerate(phase):
             active = observations.active[index]
             probabilities: Array | float
@@ -224,33 +216,26 @@ class Actor:
                 self._writers[i].write_action(
                     turn, actions[:, index], probabilities, version
                 )
-            self.state.steps[i] += np.count_nonzero(active)
+            metrics.add_active(i, active)
         return actions
 
-    def _exploration(self, number: int) -> float:
-        return exploration_of(self._agents[number], int(self.state.steps[number]))
-
     def _write_outcome_and_commit(self, outcome: Outcome) -> None:
-        """Complete every agent's row of this turn, then commit all of them at once."""
+        """Complete every agent's row of this turn, then commit all of them at once.
+
+        A single actor seals its rows, and commits them for learners as well.
+        """
         for i, writer in self._writers.items():
             writer.write_outcome(
                 self.state.turn,
                 outcome.rewards[:, i],
                 outcome.terminated[:, i],
                 outcome.truncated[:, i],
+                seal=self._is_alone,
             )
-        self._arena.counters.store(COMMIT, self.state.turn + 1)
-
-    def _hash_rows(self) -> None:
-        """Add the round's rows to every agent's row hash."""
-        for index, rows in enumerate(self._rows.values()):
-            chain = hashlib.sha256(self.state.hashes[index].tobytes())
-            for turn in range(self.state.turn - self._turns, self.state.turn):
-                chain.update(rows.bytes_of(turn).data)
-            self.state.hashes[index] = np.frombuffer(chain.digest(), np.uint8)
+        self._arena.counters.store(self._commit, self.state.turn + 1)
 
     def _check_rows(self) -> None:
-        """Verify the rows that will be replayed, and the frames stacked before them.
+        """Verify the sealed rows that will be replayed or stacked as earlier frames.
 
         Raises:
             DamagedRow: if one is damaged. Learners verify all rows, but only after the
@@ -259,13 +244,14 @@ class Actor:
         for agent in self._agents:
             oldest_frame = self.state.turn - agent.settings.frames + 1
             first = max(self._arena.counters.load(first_row(agent.id)), oldest_frame)
-            turns = range(first, self._committed)
+            turns = range(first, self._arena.counters.load(COMMIT))
             rows = self._rows[agent.number]
             check_whole(agent.id, rows, turns, self._heartbeat.beat)
 
-    def _restore(self, arrays: Mapping[str, Array]) -> None:
+    def _restore(self, boundary: int) -> None:
         """Restore a snapshot; a game that cannot be restored is started again."""
-        self.state.restore(under("life/", arrays))
+        arrays = self._snapshots.read(boundary)
+        self.state.restore(boundary * self._turns, under("life/", arrays))
         for i, player in self._players.items():
             for name, array in under(f"player {i}/", arrays).items():
                 player.memory[name][...] = array

@@ -1,8 +1,13 @@
-"""The metrics of a round, collected by the actor turn by turn."""
+"""The metrics of a round, collected by an actor turn by turn.
+
+Everything is summed per world, over turns. The sums of all worlds are added in the order of
+the worlds, so that metrics do not depend on how many actors share out the worlds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,50 +15,109 @@ from rookery.actor.policies import exploration_of
 from rookery.algorithms.base import Agent
 from rookery.specs import Array
 
+Metrics = dict[str, dict[str, float]]
+"""Agent id to metric name to value."""
+
+
+@dataclass
+class RoundSums:
+    """Sums over the turns of a round, (agents, worlds) each."""
+
+    rewards: Array
+    steps: Array
+    """Turns in which the agent was active."""
+    values: Array
+    """Value estimates, where the agent was active."""
+    entropies: Array
+    """Policy entropies, where the agent was active."""
+
+    @classmethod
+    def zeros(cls, agents: int, worlds: int) -> RoundSums:
+        """Return the sums before the first turn."""
+        steps = np.zeros((agents, worlds), np.int64)
+        rewards, values, entropies = np.zeros((3, agents, worlds))
+        return cls(rewards, steps, values, entropies)
+
+    @classmethod
+    def joined(cls, sums: Sequence[RoundSums]) -> RoundSums:
+        """Return the sums of all worlds, given those of all shares in order."""
+        columns = zip(*(vars(each).values() for each in sums), strict=True)
+        return cls(*(np.concatenate(column, axis=1) for column in columns))
+
+    def to_json(self) -> list[list[list[float]]]:
+        """Return the sums as plain data."""
+        return [array.tolist() for array in vars(self).values()]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Sequence[Sequence[float]]]) -> RoundSums:
+        """Return the sums that `to_json` returned."""
+        return cls(*(np.array(array) for array in data))
+
 
 class RoundMetrics:
-    """Collects what agents did and received in a round."""
+    """Collects what agents did and received in a round, in the worlds of a share."""
 
-    def __init__(self, agents: Sequence[Agent], number: int) -> None:
-        self._number, self._lag, self._turns = number, np.zeros(len(agents)), 0
-        # Kept, and averaged once per round: averaging a few numbers at a time costs more.
-        self._values: list[list[Array]] = [[] for _ in agents]
-        self._entropies: list[list[Array]] = [[] for _ in agents]
-        self._rewards: list[Array] = []
+    def __init__(self, agents: int, worlds: int, number: int) -> None:
+        self._number, self._turns = number, 0
+        self._lags = np.zeros(agents)
+        self.sums = RoundSums.zeros(agents, worlds)
 
     def add_output(
         self, number: int, values: Array, entropies: Array, active: Array
     ) -> None:
         """Add an agent's value estimates and policy entropies, where it is active."""
-        self._values[number].append(values[active])
-        self._entropies[number].append(entropies[active])
+        sums = self.sums
+        np.add(sums.values[number], values, out=sums.values[number], where=active)
+        np.add(sums.entropies[number], entropies, out=sums.entropies[number], where=active)
+
+    def add_active(self, number: int, active: Array) -> None:
+        """Add a turn in the worlds in which an agent is active."""
+        self.sums.steps[number] += active
 
     def add_versions(self, versions: Mapping[int, int]) -> None:
         """Add the version of the weights that each agent acts with in a turn."""
         self._turns += 1
         for agent, version in versions.items():
-            self._lag[agent] += self._number - version
+            self._lags[agent] += self._number - version
 
     def add_rewards(self, rewards: Array) -> None:
         """Add a turn's rewards, (worlds, agents)."""
-        self._rewards.append(rewards.copy())
+        self.sums.rewards += rewards.T
 
-    def summary(self, agents: Sequence[Agent], steps: Array) -> dict[str, dict[str, float]]:
-        """Return each agent's metrics; rewards are means over turns and worlds."""
-        summary = {}
-        rewards = np.concatenate(self._rewards).mean(axis=0, dtype=np.float64)
-        for i, agent in enumerate(agents):
-            metrics = {"reward": float(rewards[i]), "steps": float(steps[i])}
-            if not agent.is_scripted:
-                metrics["value"] = _mean(self._values[i])
-                metrics["entropy"] = _mean(self._entropies[i])
-                metrics["epsilon"] = exploration_of(agent, int(steps[i]))
-                metrics["lag"] = self._lag[i] / self._turns if agent.learns else 0.0
-            summary[agent.id] = metrics
-        return summary
+    @property
+    def lags(self) -> list[float]:
+        """How many rounds each agent's weights were behind, on average."""
+        return (self._lags / self._turns).tolist()
 
 
-def _mean(arrays: Sequence[Array]) -> float:
-    """Return the mean of all numbers in some arrays, 0 if there are none."""
-    numbers = np.concatenate([np.zeros(0), *arrays])
-    return float(numbers.mean()) if len(numbers) else 0.0
+def summary(
+    agents: Sequence[Agent],
+    sums: RoundSums,
+    turns: int,
+    lags: Sequence[float],
+    steps: Array,
+) -> Metrics:
+    """Return each agent's metrics of a round.
+
+    Args:
+        agents: all agents.
+        sums: of all worlds.
+        turns: how many the round has.
+        lags: by agent, from `RoundMetrics`.
+        steps: (agents,) steps at the boundary that the round starts from.
+    """
+    active = sums.steps.sum(axis=1)
+    rewards, values, entropies = (
+        array.sum(axis=1) for array in (sums.rewards, sums.values, sums.entropies)
+    )
+    summary = {}
+    for i, agent in enumerate(agents):
+        mean_reward = rewards[i] / (turns * sums.rewards.shape[1])
+        metrics = {"reward": float(mean_reward), "steps": float(steps[i] + active[i])}
+        if not agent.is_scripted:
+            metrics["value"] = float(values[i] / max(active[i], 1))
+            metrics["entropy"] = float(entropies[i] / max(active[i], 1))
+            metrics["epsilon"] = exploration_of(agent, int(steps[i]))
+            metrics["lag"] = lags[i] if agent.learns else 0.0
+        summary[agent.id] = metrics
+    return summary

@@ -5,8 +5,8 @@ its slot is not overwritten before the round is over. In `async` the newest vers
 copied, and the copy counts only if the version counter has not moved in the meantime.
 
 Agents of one group that act in the same phase are computed in one pass. Their
-observations are stacked from the rows they were just written to, so an agent acts on
-exactly what it will learn from.
+observations are read from the rows they were just written to, so an agent acts on exactly
+what it will learn from.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from rookery.algorithms.base import WEIGHTS, Agent, Policy, PolicyInput
 from rookery.algorithms.torch_setup import standard_state
 from rookery.protocol.arena import Arena
-from rookery.replay.frames import stack
+from rookery.replay.drawing import RowObservations
 from rookery.replay.rows import Rows, hidden_at
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
@@ -88,10 +88,25 @@ class AgentOutput:
 class PolicyRunner:
     """Selects the actions of all agents that are not scripted."""
 
-    def __init__(self, groups: Sequence[Sequence[Agent]], seed: int, worlds: int) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Sequence[Agent]],
+        seed: int,
+        worlds: int,
+        first_world: int = 0,
+    ) -> None:
+        """Prepare the policies.
+
+        Args:
+            groups: the agents that are computed together.
+            seed: of the run.
+            worlds: how many worlds they act in.
+            first_world: the number of the first; random numbers are keyed by it.
+        """
         self._groups = groups
         self._agents = {agent.number: agent for group in groups for agent in group}
         self._seed, self._worlds = seed, np.arange(worlds)
+        self._world_numbers = first_world + self._worlds
         self._stream = Stream(seed, Purpose.ACTOR)
         self._policies: dict[tuple[int, ...], Policy] = {}
         self._ready: set[tuple[int, ...]] = set()
@@ -144,15 +159,8 @@ class PolicyRunner:
     ) -> dict[int, AgentOutput]:
         turns = np.full(len(self._worlds), turn)
         frames = self._agents[numbers[0]].settings.frames
-        observations = [
-            {
-                name: stack(rows[i], name, turns, self._worlds, frames)
-                for name in rows[i].parts
-            }
-            for i in numbers
-        ]
         policy_input = PolicyInput(
-            observations,
+            [RowObservations(rows[i], turns, self._worlds, frames) for i in numbers],
             [legal[i] for i in numbers],
             self._draws(numbers, turn),
             np.array([exploration(i) for i in numbers]),
@@ -174,7 +182,10 @@ class PolicyRunner:
         if drawn_first != first:
             shape = (DRAWN_TURNS, len(numbers), len(self._worlds))
             turns, number_grid, worlds = np.meshgrid(
-                np.arange(first, first + DRAWN_TURNS), numbers, self._worlds, indexing="ij"
+                np.arange(first, first + DRAWN_TURNS),
+                numbers,
+                self._world_numbers,
+                indexing="ij",
             )
             keys = (number_grid.ravel(), worlds.ravel(), turns.ravel())
             drawn = self._stream.uniform(keys, 0, DRAWS).reshape(*shape, DRAWS)

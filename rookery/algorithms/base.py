@@ -183,10 +183,10 @@ class Learner(ABC):
 
     Class methods are asked before a run starts and in every process: how large a state is,
     how much an agent explores, how many rows it keeps. A worker builds one instance per
-    group and calls `load` once with the last states, then for every round `learn` and
-    `save`. An update must not depend on which other agents are in the group, and draws
-    random numbers only from streams keyed by agent and round. Example, DQN with its loss
-    halved:
+    group and calls `load` with the last states, then for every round `learn` and `save`. It
+    calls `load` again if another worker has trained the agent since. An update must not
+    depend on which other agents are in the group, and draws random numbers only from
+    streams keyed by agent and round. Example, DQN with its loss halved:
 
         class HalfDqnLearner(DqnLearner):
             def compute_losses(self, batch):
@@ -263,7 +263,10 @@ class Learner(ABC):
 
     @abstractmethod
     def load(self, states: Sequence[State]) -> None:
-        """Take the group's states, one per agent; called once, before the first `learn`."""
+        """Take the group's states, one per agent; called before the first `learn`.
+
+        It is called again if another worker has trained the agents since.
+        """
 
     @abstractmethod
     def save(self) -> list[dict[str, Array]]:

@@ -6,7 +6,7 @@ one by one; with all of them off it is plain DQN, with a target network (`target
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -15,8 +15,9 @@ from torch import Tensor
 from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import StackedBatch
-from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.common.stacked import PassResult
+from rookery.algorithms.kernels.dqn import DqnPass
+from rookery.algorithms.nets import acting
 from rookery.algorithms.nets.layers import Linear, Weights, linear, padded
 from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork
 from rookery.config.agent import AgentSettings, ValueParts
@@ -59,21 +60,12 @@ class DqnPolicy(EpsilonGreedyPolicy):
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.network = self.network_type(agents[0])
         super().__init__(agents, seed, self.network)
-        self._inputs: Inputs | None = None
 
-    def prepare(self, weights: dict[str, Tensor]) -> None:
-        """Keep the weights of a round."""
-        self._weights = weights
-
-    def values(self, observations: Sequence[Mapping[str, Array]], worlds: int) -> Array:
+    def values(self, obs: Tensor) -> Array:
         """Return action values, (agents, worlds, actions)."""
-        if self._inputs is None or self._inputs.rows != worlds:
-            self._inputs = Inputs(self.network.features, len(self.agents), worlds)
-        return self.forward(self._inputs.fill(observations)).numpy()
-
-    def forward(self, obs: Tensor) -> Tensor:
-        """Return action values for (agents, worlds, features)."""
-        return self.network.values(self._weights, obs)
+        hidden = acting.linear(self.weights, "hidden", self.encode(obs))
+        values = acting.linear(self.weights, "values", hidden, relu=False)
+        return values[..., : self.network.actions]
 
 
 class DqnLearner(QLearner):
@@ -84,6 +76,15 @@ class DqnLearner(QLearner):
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.network = DqnNetwork(agents[0])
         super().__init__(agents, seed, self.network)
+        self._pass: DqnPass | None = None
+        if type(self) is DqnLearner and agents[0].settings.network.module is None:
+            self._pass = DqnPass(self.network, self.group, agents[0], self.ends)
+
+    def backpropagate(self, batch: StackedBatch) -> PassResult:
+        """Write the gradients of a pass: by hand, or by autograd for a user's code."""
+        if self._pass is None:
+            return super().backpropagate(batch)
+        return self._pass.backpropagate(batch, self.noise(batch.draws))
 
     def compute_losses(self, batch: StackedBatch) -> PassResult:
         """Return the Huber loss between Q(s, a) and its target."""

@@ -9,33 +9,27 @@ sum over agents, so that gradients stay separate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import PassDraws, StackedBatch
-from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.common.stacked import PassResult
-from rookery.algorithms.nets.layers import Features, Linear, Weights, linear, padded
+from rookery.algorithms.kernels.cosines import COSINES, cosines_of
+from rookery.algorithms.kernels.iqn import IqnPass
+from rookery.algorithms.nets import acting
+from rookery.algorithms.nets.layers import Linear, Weights, linear, padded
 from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork
 from rookery.config.agent import AgentSettings, ValueParts
 from rookery.specs import Array
 
-COSINES = 64
-Observations = Sequence[Mapping[str, Array]]
-
 
 class IqnNetwork(ValueNetwork):
     """Encoder, tau embedding, one more hidden layer, quantiles of action values."""
-
-    def __init__(self, agent: Agent) -> None:
-        super().__init__(agent)
-        self._multiples = torch.arange(COSINES, dtype=torch.float32) * torch.pi
 
     @staticmethod
     def parts(settings: AgentSettings) -> ValueParts:
@@ -53,15 +47,15 @@ class IqnNetwork(ValueNetwork):
         """Return how many numbers a row takes in a forward and backward pass."""
         quantiles = settings.network.quantiles
         most = max(quantiles, settings.iqn.acting_quantiles)
-        each = 2 * COSINES + 3 * padded(self.width) + 3 * padded(self.actions + 1)
-        return self.encoder.floats_per_row + most * each + 3 * quantiles**2
+        each = COSINES + 5 * padded(self.width) + 2 * padded(self.actions + 1)
+        pairs = 0 if settings.network.module is None else 3 * quantiles**2  # autograd's
+        return self.encoder.floats_per_row + most * each + pairs
 
     def embed(self, weights: Weights, taus: Tensor) -> Tensor:
         """Return embeddings, (agents, rows, N, width), of taus (agents, rows, N)."""
         agents, rows, quantiles = taus.shape
-        cosines = torch.cos(taus.unsqueeze(-1) * self._multiples)
-        flat = cosines.view(agents, rows * quantiles, COSINES)
-        embedded = torch.relu_(linear(weights, "fraction", flat))
+        cosines = cosines_of(taus.view(agents, rows * quantiles).numpy())
+        embedded = torch.relu_(linear(weights, "fraction", torch.from_numpy(cosines)))
         return embedded.view(agents, rows, quantiles, padded(self.width))
 
     def outputs(self, weights: Weights, obs: Tensor, taus: Tensor) -> Tensor:
@@ -116,6 +110,17 @@ class IqnLearner(QLearner):
         draws = (1 + self.ends_of(settings)) * settings.batch_size * self._quantiles
         super().__init__(agents, seed, self.network, draws)
         self._acting_taus = midpoints(len(agents), settings.iqn.acting_quantiles)
+        self._pass: IqnPass | None = None
+        if type(self) is IqnLearner and settings.network.module is None:
+            taus = self._acting_taus[:, 0].numpy()
+            self._pass = IqnPass(self.network, self.group, agents[0], self.ends, taus)
+
+    def backpropagate(self, batch: StackedBatch) -> PassResult:
+        """Write the gradients of a pass: by hand, or by autograd for a user's code."""
+        if self._pass is None:
+            return super().backpropagate(batch)
+        taus = np.ascontiguousarray(batch.draws.extra, np.float32)
+        return self._pass.backpropagate(batch, self.noise(batch.draws), taus)
 
     def compute_losses(self, batch: StackedBatch) -> PassResult:
         """Return the loss between quantiles of taken actions and target quantiles."""
@@ -174,10 +179,8 @@ class IqnLearner(QLearner):
         return self.network.means(weights, obs, self._acting_taus)
 
 
-# Acting. The forward pass is `IqnNetwork.means`, made fast for weights that serve a whole
-# round. Between two turns a game pushes everything out of the processor's caches, so a pass
-# is fast if it touches little memory: its arrays are allocated once, and of a layer with
-# sparse inputs only the weights of those that are not zero are read.
+# Acting. This is `IqnNetwork.means`, with everything that is the same in all turns of a
+# round computed once.
 
 
 class IqnPolicy(EpsilonGreedyPolicy):
@@ -189,111 +192,22 @@ class IqnPolicy(EpsilonGreedyPolicy):
         self.network = IqnNetwork(agents[0])
         super().__init__(agents, seed, self.network)
         self._taus = midpoints(len(agents), agents[0].settings.iqn.acting_quantiles)
-        self._pass: ActingPass | None = None
 
     def prepare(self, weights: dict[str, Tensor]) -> None:
-        """Fold the weights of a round, and embed the fixed taus once."""
-        self._weights = fold_weights(self.network, weights, self._taus.shape[2])
-        self._embedded = self.network.embed(weights, self._taus).numpy()
+        """Prepare the layers of a round, and embed the fixed taus."""
+        super().prepare(weights)
+        self._embedded = self.network.embed(weights, self._taus)[:, 0].numpy()
 
-    def values(self, observations: Observations, worlds: int) -> Array:
+    def fold(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return weights whose last layer gives mean values from sums over quantiles."""
+        folded = super().fold(weights)
+        return folded | {"values.weight": folded["values.weight"] / self._taus.shape[2]}
+
+    def values(self, obs: Tensor) -> Array:
         """Return means over quantiles, (agents, worlds, actions)."""
-        if self._pass is None or self._pass.worlds != worlds:
-            quantiles = self._taus.shape[2]
-            self._pass = ActingPass(self.network, len(self.agents), worlds, quantiles)
-        return self._pass.values(self._weights, self._embedded, observations)
-
-
-def fold_weights(
-    network: IqnNetwork, weights: Weights, quantiles: int
-) -> dict[str, Tensor]:
-    """Return weights whose last layer gives mean action values from sums over quantiles.
-
-    Means and dueling are linear: applied to the layer once, they need not be applied to
-    its outputs every turn.
-    """
-    spare = padded(network.actions) - network.actions
-    weight, bias = (
-        pad(network.action_values(weights[f"values.{name}"]), (0, spare))
-        for name in ("weight", "bias")
-    )
-    folded = {**weights, "values.weight": weight / quantiles, "values.bias": bias}
-    if network.encoder.has_sparse_inputs:
-        first = (weights["read.0.weight"], weights["read.0.bias"])
-        folded["read.0"] = torch.cat(first, dim=1).flatten(end_dim=1)
-    return folded
-
-
-class ActingPass:
-    """The forward pass of a group in a fixed number of worlds."""
-
-    def __init__(
-        self, network: IqnNetwork, agents: int, worlds: int, quantiles: int
-    ) -> None:
-        self._network, self.worlds = network, worlds
-        sparse, features = network.encoder.has_sparse_inputs, network.features
-        self._inputs = None if sparse else Inputs(features, agents, worlds)
-        self._sparse = _SparseLayer(features, agents, worlds) if sparse else None
-        shape = (agents, worlds, quantiles, padded(network.width))
-        self._joined, self._outputs = np.zeros((2, *shape), np.float32)
-        self._flat_joined, self._flat_outputs = (
-            torch.from_numpy(array).view(agents, worlds * quantiles, -1)
-            for array in (self._joined, self._outputs)
-        )
-
-    def values(
-        self, weights: Weights, embedded: Array, observations: Observations
-    ) -> Array:
-        """Return mean action values, (agents, worlds, actions), from folded weights.
-
-        Everything but products is left to numpy where its calls cost less.
-        """
-        encoded = self._encode(weights, observations)
-        np.multiply(encoded[:, :, None], embedded, out=self._joined)
-        bias, weight = weights["join.bias"], weights["join.weight"]
-        torch.baddbmm(bias, self._flat_joined, weight, out=self._flat_outputs).relu_()
-        sums = torch.from_numpy(np.add.reduce(self._outputs, axis=2))
-        return linear(weights, "values", sums).numpy()[..., : self._network.actions]
-
-    def _encode(self, weights: Weights, observations: Observations) -> Array:
-        encoder = self._network.encoder
-        if self._sparse is not None:
-            first = torch.from_numpy(self._sparse.forward(weights["read.0"], observations))
-            return encoder.after_first(weights, first).numpy()
-        assert self._inputs is not None
-        return encoder(weights, self._inputs.fill(observations)).numpy()
-
-
-class _SparseLayer:
-    """The encoder's first layer for sparse inputs: sums the weights of nonzero ones."""
-
-    def __init__(self, features: Features, agents: int, worlds: int) -> None:
-        self._features = features
-        self._width = features.padded + 1
-        self._array = np.zeros((agents, worlds, self._width), np.uint8)
-        self._array[..., -1] = 1  # the bias is the weight of an input that is always 1
-        rows = np.arange(agents * worlds)
-        self._starts = rows * self._width
-        # All worlds of an agent look up the same weights.
-        self._shifts = (rows - rows // worlds) * self._width
-
-    def forward(self, table: Tensor, observations: Observations) -> Array:
-        """Return the layer's outputs after the ReLU, (agents, worlds, width)."""
-        for inputs, parts in zip(self._array, observations, strict=True):
-            self._features.fill(inputs[:, :-1], parts)
-        nonzero = np.flatnonzero(self._array != 0)
-        indices = nonzero - self._shifts.take(nonzero // self._width)
-        starts = np.searchsorted(nonzero, self._starts)
-        numbers = self._array.reshape(-1).take(nonzero).astype(np.float32)
-        sums, *_ = torch.embedding_bag(
-            table,
-            torch.from_numpy(indices),
-            torch.from_numpy(starts),
-            per_sample_weights=torch.from_numpy(numbers),
-        )
-        outputs = sums.numpy()
-        np.maximum(outputs, 0, out=outputs)
-        return outputs.reshape(*self._array.shape[:2], -1)
+        sums = acting.joined_sums(self.weights, self.encode(obs), self._embedded)
+        values = acting.linear(self.weights, "values", sums, relu=False)
+        return values[..., : self.network.actions]
 
 
 IQN = Algorithm("iqn", IqnPolicy, IqnLearner)

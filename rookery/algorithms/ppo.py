@@ -26,12 +26,14 @@ from rookery.algorithms.base import (
     observation_bytes,
 )
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.exploration import entropies_of, sample
+from rookery.algorithms.common.exploration import entropies_of, sample, stack_legal
 from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.common.rollout import Minibatch, Rollout
 from rookery.algorithms.common.stacked import PassResult, RoundLog, StackedLearner
 from rookery.algorithms.custom.encoder import encoder_of
+from rookery.algorithms.kernels.actor_critic import ActorCriticPass
 from rookery.algorithms.nets.layers import Linear, Parameters, Weights, linear, padded
+from rookery.algorithms.torch_setup import flushed_denormals
 from rookery.config.agent import ActorCriticParts, AgentSettings
 from rookery.replay.buffer import ReplayReader
 from rookery.rng import order
@@ -95,7 +97,9 @@ class PpoPolicy(Policy):
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.agents), worlds)
         logits, values = self.forward(self._inputs.fill(inputs.observations))
-        legal = _stack_legal(inputs.legal, logits.shape)
+        legal = None
+        if any(mask is not None for mask in inputs.legal):
+            legal = torch.from_numpy(stack_legal(inputs.legal, logits.shape))
         probabilities = torch.log_softmax(losses.masked(logits, legal), dim=2).exp().numpy()
         sampled = sample(probabilities, inputs.draws[..., 0])
         greedy = inputs.exploration[:, None] == 0
@@ -110,14 +114,6 @@ class PpoPolicy(Policy):
         )
 
 
-def _stack_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Tensor | None:
-    if all(mask is None for mask in legal):
-        return None
-    all_legal = np.ones(shape[1:], bool)
-    stacked = [all_legal if mask is None else mask for mask in legal]
-    return torch.from_numpy(np.stack(stacked))
-
-
 class PpoLearner(StackedLearner):
     """Makes a few passes over the transitions of the newest round.
 
@@ -128,12 +124,15 @@ class PpoLearner(StackedLearner):
     on_policy = True
     takes_module = True
     network_type: ClassVar[type[PpoNetwork]] = PpoNetwork
+    has_gradients_by_hand: ClassVar[bool] = True
+    """Whether this very class has; subclasses do not inherit it, and use autograd."""
     advantages_each_pass: ClassVar[bool] = False
     """Whether advantages are computed again for every pass, with the newest weights."""
 
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.network = self.network_type(agents[0])
         super().__init__(agents, seed, self.network.parameters)
+        self._pass: ActorCriticPass | None = None
 
     @classmethod
     def parameters(cls, agent: Agent) -> Parameters:
@@ -177,6 +176,7 @@ class PpoLearner(StackedLearner):
         """Return the algorithm's settings, `settings.ppo` or `settings.vtrace`."""
         return settings.ppo
 
+    @flushed_denormals()
     def learn(
         self, readers: Sequence[ReplayReader], number: int, first: int
     ) -> list[Metrics]:
@@ -198,9 +198,8 @@ class PpoLearner(StackedLearner):
                 # With no transition there is no gradient, but moments would move weights.
                 used = minibatch.weights.any(dim=1).numpy()
                 active = ready & self.group.running & used
-                result = self.compute_losses(minibatch)
-                gradients = self.group.gradients(result.loss)
-                norms = self.group.apply(gradients, result.loss, active)
+                result = self.backpropagate(minibatch)
+                norms = self.group.apply(result.loss.detach().numpy(), active)
                 log.add(result, norms, active & self.group.running)
         self.group.check_padding()
         per_agent = log.metrics(readers, self.group)
@@ -214,21 +213,38 @@ class PpoLearner(StackedLearner):
         values, next_values = self.values(rollout)
         for i, agent in enumerate(self.agents):
             rollout.estimate_advantages(
-                i, values[i].numpy(), next_values[i].numpy(), agent.settings.ppo.gae
+                i, values[i], next_values[i], agent.settings.ppo.gae
             )
 
-    def values(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+    def values(self, rollout: Rollout) -> tuple[Array, Array]:
         """Return values where transitions open and where they close, (agents, slots)."""
-        weights = self.group.weights
+        by_hand, weights = self.pass_by_hand(self.rows_of(rollout)), self.group.weights
+        if by_hand is not None:
+            return by_hand.values(rollout.inputs), by_hand.values(rollout.next_inputs)
         _, values = self.network(weights, torch.from_numpy(rollout.inputs))
         _, next_values = self.network(weights, torch.from_numpy(rollout.next_inputs))
-        return values, next_values
+        return values.numpy(), next_values.numpy()
+
+    def pass_by_hand(self, rows: int) -> ActorCriticPass | None:
+        """Return the pass over so many rows with gradients by hand; None: use autograd."""
+        settings = self.agents[0].settings
+        is_own = vars(type(self)).get("has_gradients_by_hand", False)
+        if not is_own or settings.network.module is not None:
+            return None
+        if self._pass is None or self._pass.rows != rows:
+            parts = self.parts(settings)
+            self._pass = ActorCriticPass(self.network, self.group, parts, rows)
+        return self._pass
+
+    def rows_of(self, rollout: Rollout) -> int:
+        """Return how many slots of a rollout are in a minibatch."""
+        slots = rollout.actions.shape[1]
+        return -(-slots // self.parts(self.agents[0].settings).minibatches)
 
     def minibatches(self, rollout: Rollout, number: int) -> Iterator[Minibatch]:
         """Split the slots of a rollout at random, once per pass."""
         settings = self.parts(self.agents[0].settings)
-        slots = rollout.actions.shape[1]
-        size = -(-slots // settings.minibatches)
+        slots, size = rollout.actions.shape[1], self.rows_of(rollout)
         for k in range(settings.passes):
             if k and self.advantages_each_pass:
                 self.compute_advantages(rollout)
@@ -239,6 +255,15 @@ class PpoLearner(StackedLearner):
             for start in range(0, size * settings.minibatches, size):
                 unused = np.arange(start, start + size) >= slots
                 yield rollout.minibatch(shuffled[:, start : start + size], unused)
+
+    def backpropagate(self, minibatch: Minibatch) -> PassResult:
+        """Write the gradients of a pass: by hand, or by autograd for other classes."""
+        by_hand = self.pass_by_hand(minibatch.actions.shape[1])
+        if by_hand is not None:
+            return by_hand.backpropagate(minibatch)
+        result = self.compute_losses(minibatch)
+        self.group.differentiate(result.loss)
+        return result
 
     def outputs(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
         """Return logits and values of a minibatch."""

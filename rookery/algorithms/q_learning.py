@@ -14,20 +14,22 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import PassDraws, PassKeys, StackedBatch
+from rookery.algorithms.common.batches import (
+    PassDraws,
+    PassKeys,
+    StackedBatch,
+    StackedPaths,
+)
 from rookery.algorithms.common.exploration import act_by_values, temperatures_of
 from rookery.algorithms.common.group import Inputs, noise_for
-from rookery.algorithms.common.retrace import (
-    StackedPaths,
-    paths_of,
-    retrace_shares,
-    stack_paths,
-)
+from rookery.algorithms.common.retrace import retrace_shares
 from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.custom.encoder import encoder_of
+from rookery.algorithms.nets import acting
 from rookery.algorithms.nets.layers import (
     Linear,
     Noise,
@@ -38,9 +40,11 @@ from rookery.algorithms.nets.layers import (
 )
 from rookery.algorithms.value_based import ValueBasedLearner
 from rookery.config.agent import AgentSettings, ValueParts
-from rookery.replay.buffer import Batch, ReplayReader
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
+
+LayerNoise = Mapping[str, Noise]
+"""The noise of noisy layers, by layer."""
 
 
 class ValueNetwork(ABC):
@@ -119,31 +123,58 @@ class EpsilonGreedyPolicy(Policy):
         super().__init__(agents, seed)
         self._noise = Stream(seed, Purpose.NOISE)
         self._agent_numbers = np.array([agent.number for agent in agents])
-        self._stacked = np.zeros((len(agents), network.parameters.size), np.float32)
+        self._inputs: Inputs | None = None
 
     @torch.no_grad()
     def begin_round(
         self, weights: Sequence[Array], number: int, noise: bool = True
     ) -> None:
         """Take the weights; noise is drawn once per round."""
-        np.stack(weights, out=self._stacked)
-        views = self.network.parameters.views(torch.from_numpy(self._stacked))
+        stacked = self.network.parameters.stacked(weights)
         layers = self.network.noisy_layers if noise else {}
         drawn = noise_for(layers, self._noise, (self._agent_numbers, number), 0)
-        self.prepare(add_noise(views, drawn))
+        self.prepare(add_noise(stacked, drawn))
 
-    @abstractmethod
     def prepare(self, weights: dict[str, Tensor]) -> None:
         """Prepare to act for a round with these weights, noise included."""
+        self.tensors = weights
+        self.weights = acting.weights_of(self.fold(weights))
+
+    def fold(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return weights whose last layer gives action values from its inputs.
+
+        Dueling is linear: applied to the layer once, it need not be applied to its outputs
+        every turn.
+        """
+        network = self.network
+        spare = padded(network.actions) - network.actions
+        folded = {
+            name: pad(network.action_values(weights[name]), (0, spare))
+            for name in ("values.weight", "values.bias")
+        }
+        return weights | folded
 
     @abstractmethod
-    def values(self, observations: Sequence[Mapping[str, Array]], worlds: int) -> Array:
-        """Return action values, (agents, worlds, actions)."""
+    def values(self, obs: Tensor) -> Array:
+        """Return action values, (agents, worlds, actions), for (…, worlds, features)."""
+
+    def encode(self, obs: Tensor) -> Array:
+        """Return the encoder's output, (agents, worlds, width)."""
+        layers = self.network.encoder.linear_layers
+        if not layers:
+            return self.network.encoder(self.tensors, obs).numpy()
+        encoded = obs.numpy()
+        for name in layers:
+            encoded = acting.linear(self.weights, name, encoded)
+        return encoded
 
     @torch.no_grad()
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Take the best actions, or explore."""
-        values = self.values(inputs.observations, inputs.draws.shape[1])
+        worlds = inputs.draws.shape[1]
+        if self._inputs is None or self._inputs.rows != worlds:
+            self._inputs = Inputs(self.network.features, len(self.agents), worlds)
+        values = self.values(self._inputs.fill(inputs.observations))
         temperatures = temperatures_of(self.agents, inputs.exploration)
         return act_by_values(values, inputs, temperatures)
 
@@ -160,19 +191,15 @@ class QLearner(ValueBasedLearner):
     def __init__(
         self, agents: Sequence[Agent], seed: int, network: ValueNetwork, draws: int = 0
     ) -> None:
-        super().__init__(agents, seed, network.parameters, draws)
+        settings = agents[0].settings
+        self.ends = self.ends_of(settings)
+        super().__init__(agents, seed, network.parameters, draws, self.ends)
         self._noisy_layers = network.noisy_layers
         self._noise_stream = Stream(seed, Purpose.LEARNER_NOISE)
         self._noise: dict[int, list[dict[str, Noise]]] = {}
         """Noise of the online and the target network, by pass."""
-        settings = agents[0].settings
         self._retrace = network.parts(settings).retrace
         self.advantage_gap = network.parts(settings).gap
-        self.ends = self.ends_of(settings)
-        self._obs, self._next_obs = (
-            Inputs(network.features, len(agents), self.batch_size * ends)
-            for ends in (1, self.ends)
-        )
 
     @classmethod
     def parameters(cls, agent: Agent) -> Parameters:
@@ -210,21 +237,6 @@ class QLearner(ValueBasedLearner):
         """Return how many rows a target bootstraps from: 1, or `n_step` with Retrace."""
         return settings.n_step // cls.n_step(settings)
 
-    def read(self, i: int, reader: ReplayReader, transitions: Array) -> Batch:
-        """Return sampled transitions or, with Retrace, the paths that begin with them."""
-        if self._retrace is None:
-            return super().read(i, reader, transitions)
-        return paths_of(reader, transitions, self.ends)
-
-    def stack(
-        self, batches: Sequence[Batch | None], passes: Sequence[PassDraws]
-    ) -> list[StackedBatch]:
-        """Return one stacked batch per pass."""
-        if self._retrace is None:
-            return super().stack(batches, passes)
-        factors = [spread.factor for spread in self.group.spreads]
-        return stack_paths(batches, passes, self.agents[0], factors)
-
     def retrace_shares(self, batch: StackedBatch, best: Tensor) -> Tensor | None:
         """Return the weight of each end in a target, (agents, batch, ends).
 
@@ -239,13 +251,11 @@ class QLearner(ValueBasedLearner):
 
     def obs(self, batch: StackedBatch) -> Tensor:
         """Return observations where transitions open, (agents, batch, features)."""
-        return self._obs.fill([each.seen if each else None for each in batch.per_agent])
+        return batch.observations[:, : self.batch_size]
 
     def next_obs(self, batch: StackedBatch) -> Tensor:
         """Return observations where they close, (agents, batch × ends, features)."""
-        return self._next_obs.fill(
-            [each.next_seen if each else None for each in batch.per_agent]
-        )
+        return batch.observations[:, self.batch_size :]
 
     def draw_ahead(self, passes: range, keys: PassKeys) -> None:
         """Draw the noise of several passes: for the online and for the target network."""
@@ -266,12 +276,17 @@ class QLearner(ValueBasedLearner):
             for k, number in enumerate(passes)
         }
 
+    def noise(self, draws: PassDraws) -> tuple[LayerNoise, LayerNoise]:
+        """Return the noise of a pass by layer, of the online and of the target network."""
+        _, _, number = draws.key
+        online, target = self._noise.get(number, ({}, {}))
+        return online, target
+
     def noisy_weights(self, draws: PassDraws) -> tuple[Weights, Weights]:
         """Return online and target weights, each with its own noise if they are noisy."""
         if not self._noisy_layers:
             return self.group.weights, self.group.target
-        _, _, number = draws.key
-        online_noise, target_noise = self._noise[number]
+        online_noise, target_noise = self.noise(draws)
         return (
             add_noise(self.group.weights, online_noise),
             add_noise(self.group.target, target_noise),

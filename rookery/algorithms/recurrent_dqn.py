@@ -17,15 +17,15 @@ from torch import Tensor
 from rookery.algorithms.base import Agent, Algorithm, Metrics, PolicyInput, PolicyOutput
 from rookery.algorithms.common import losses
 from rookery.algorithms.common.batches import PassDraws, StackedBatch
-from rookery.algorithms.common.group import Inputs
 from rookery.algorithms.common.stacked import PassResult
 from rookery.algorithms.dqn import DqnNetwork, DqnPolicy
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.nets.layers import Linear, Weights, linear
 from rookery.algorithms.q_learning import QLearner
 from rookery.config.agent import AgentSettings
-from rookery.replay.buffer import Batch, ReplayReader
-from rookery.replay.sequences import Sequences, Timeline
+from rookery.replay.buffer import ReplayReader
+from rookery.replay.drawing import addresses_of
+from rookery.replay.sequences import Timeline
 from rookery.specs import Array
 
 MAX_ERROR_SHARE = 0.9
@@ -79,15 +79,23 @@ class RecurrentDqnPolicy(DqnPolicy):
         self._hidden = torch.from_numpy(np.stack(inputs.hidden))
         return replace(super().act(inputs), hidden=self._hidden.numpy())
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """Return action values for (agents, worlds, features); `_hidden` advances."""
-        values, self._hidden = self.network.step(self._weights, obs, self._hidden)
-        return values
+    def prepare(self, weights: dict[str, Tensor]) -> None:
+        """Keep the weights of a round."""
+        self.tensors = weights
+
+    def values(self, obs: Tensor) -> Array:
+        """Return action values, (agents, worlds, actions); `_hidden` advances."""
+        values, self._hidden = self.network.step(self.tensors, obs, self._hidden)
+        return values.numpy()
 
 
 @dataclass
 class StackedSequences(StackedBatch):
-    """The sequences of a group; tensors are (agents, sequences, rows, …)."""
+    """The sequences of a group; tensors are (agents, sequences, rows, …).
+
+    `observations` is (agents, sequences × rows, features), and `next_legal` is None: the
+    row at which a transition closes is part of the sequence.
+    """
 
     hidden: Tensor
     """(agents, sequences, units): the hidden state before the first row."""
@@ -109,9 +117,8 @@ class RecurrentDqnLearner(QLearner):
         super().__init__(agents, seed, self.network)
         self._length = agents[0].settings.recurrent.sequence
         self._burn_in = agents[0].settings.recurrent.burn_in
-        self._updates_ahead = max(1, self._updates_ahead // self._length)
-        rows = self.batch_size * self._length
-        self._rows = Inputs(self.network.features, len(agents), rows)
+        shape = (len(agents), self.batch_size * self._length, self.network.features.padded)
+        self._inputs = np.zeros(shape, np.float32)
         self._timelines: list[Timeline] = []
 
     @classmethod
@@ -147,34 +154,44 @@ class RecurrentDqnLearner(QLearner):
         self._timelines = [Timeline(reader) for reader in readers]
         return super().learn(readers, number, first)
 
-    def read(self, i: int, reader: ReplayReader, transitions: Array) -> Batch:
-        """Return the sequences that begin with sampled transitions."""
-        return self._timelines[i].read(transitions, self._length, self._burn_in)
-
-    def stack(
-        self, batches: Sequence[Batch | None], passes: Sequence[PassDraws]
-    ) -> list[StackedBatch]:
-        """Return one stacked batch of sequences per pass."""
+    def batches(
+        self,
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array | None],
+        passes: Sequence[PassDraws],
+    ) -> Iterator[StackedBatch]:
+        """Yield one batch per pass, of the sequences that begin with the transitions."""
         size = self.batch_size
-        return [
-            self._stack(
-                draws, [batch and batch.part(k * size, (k + 1) * size) for batch in batches]
+        for k, draws in enumerate(passes):
+            yield self._batch(
+                readers,
+                [
+                    each if each is None else each[k * size : (k + 1) * size]
+                    for each in transitions
+                ],
+                draws,
             )
-            for k, draws in enumerate(passes)
-        ]
 
-    def _stack(self, draws: PassDraws, batches: list[Batch | None]) -> StackedSequences:
-        agent, shape = self.agents[0], (len(batches), self.batch_size, self._length)
+    def _batch(
+        self,
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array | None],
+        draws: PassDraws,
+    ) -> StackedSequences:
+        agent, shape = self.agents[0], (len(readers), self.batch_size, self._length)
         returns, discounts, keep, trained = np.zeros((4, *shape), np.float32)
         actions, closes = np.zeros((2, *shape), np.int64)
         hidden = np.zeros((*shape[:2], self.hidden(agent.settings)), np.float32)
         legal = (
             np.ones((*shape, agent.spec.num_actions), bool) if agent.spec.masked else None
         )
-        for i, batch in enumerate(batches):
-            if batch is None:
+        for i, sampled in enumerate(transitions):
+            if sampled is None:
                 continue
-            assert isinstance(batch, Sequences)
+            rows = readers[i].rows
+            batch = self._timelines[i].read(sampled, self._length, self._burn_in)
+            addresses = addresses_of(rows, batch.turns.ravel(), batch.worlds.ravel())
+            self.network.features.draw(self._inputs[i], rows, addresses)
             actions[i], closes[i], hidden[i] = batch.actions, batch.closes, batch.hidden
             returns[i] = batch.returns * self.group.spreads[i].factor
             discounts[i], keep[i] = batch.discounts, ~batch.starts
@@ -183,7 +200,7 @@ class RecurrentDqnLearner(QLearner):
                 legal[i] = batch.legal
         return StackedSequences(
             draws=draws,
-            per_agent=batches,
+            observations=torch.from_numpy(self._inputs),
             importance=torch.ones(shape[:2]),
             actions=torch.from_numpy(actions),
             returns=torch.from_numpy(returns),
@@ -200,12 +217,7 @@ class RecurrentDqnLearner(QLearner):
         """Return the Huber loss of DQN in all rows of sequences that are learned from."""
         assert isinstance(batch, StackedSequences)
         online, target = self.noisy_weights(batch.draws)
-        obs = self._rows.fill(
-            [
-                each.rows() if isinstance(each, Sequences) else None
-                for each in batch.per_agent
-            ]
-        )
+        obs = batch.observations
         all_values = self.network.unroll(online, obs, batch.hidden, batch.keep)
         with torch.no_grad():
             target_values = self.network.unroll(target, obs, batch.hidden, batch.keep)

@@ -97,7 +97,7 @@ class RecurrentPpoLearner(PpoLearner):
         """Return the size of the hidden state."""
         return settings.recurrent.width
 
-    def values(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+    def values(self, rollout: Rollout) -> tuple[Array, Array]:
         """Return values where transitions open and close, with stored hidden states."""
         shape = (*rollout.actions.shape, self.hidden(self.agents[0].settings))
         hidden, next_hidden = np.zeros((2, *shape), np.float32)
@@ -108,7 +108,7 @@ class RecurrentPpoLearner(PpoLearner):
             hidden[i, :count] = reader.at("hidden", turns, worlds)
             next_hidden[i, :count] = reader.at("hidden", closes, worlds)
         values, next_values = (
-            self.network.step(self.group.weights, *map(torch.from_numpy, pair))[1]
+            self.network.step(self.group.weights, *map(torch.from_numpy, pair))[1].numpy()
             for pair in ((rollout.inputs, hidden), (rollout.next_inputs, next_hidden))
         )
         return values, next_values

@@ -59,6 +59,8 @@ _tiny = 5e-324
 
 State = tuple[Any, ...]
 STANDARD: State = (torch.float32, True, False, 1, False, False, True, "ieee", "ieee", False)
+for _float in (np.float32, np.float64):
+    np.finfo(_float)  # numpy warns if it looks for the smallest one while it is flushed
 
 
 def _read() -> State:
@@ -140,7 +142,8 @@ class standard_state(ContextDecorator):  # noqa: N801 - used like a function
         if torch.is_inference_mode_enabled():
             self._scopes.enter_context(torch.inference_mode(False))
         self._before = _read()
-        _write(STANDARD)
+        if self._before != STANDARD:
+            _write(STANDARD)
 
     def __exit__(
         self,
@@ -153,3 +156,21 @@ class standard_state(ContextDecorator):  # noqa: N801 - used like a function
         if self._device is not None or _modes() != self._modes:  # or it was set inside
             torch.set_default_device(self._device)
         self._numpy.__exit__(kind, error, trace)
+
+
+class flushed_denormals(ContextDecorator):  # noqa: N801 - used like a function
+    """Context in which denormal numbers are flushed to zero, for updates.
+
+    Adam's moments of units that are never active end as denormal numbers, on which every
+    operation takes several times as long. Games never run in this context.
+    """
+
+    def _recreate_cm(self) -> flushed_denormals:
+        return flushed_denormals()
+
+    def __enter__(self) -> None:
+        self._before = _tiny * 1.0 == 0.0
+        torch.set_flush_denormal(True)
+
+    def __exit__(self, *error: object) -> None:
+        torch.set_flush_denormal(self._before)

@@ -8,25 +8,25 @@ stopped, or has made all its updates keeps every bit while the others continue.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rookery.algorithms.base import Agent, Metrics, Shapes, State
 from rookery.algorithms.common.batches import (
+    BatchBuffers,
     PassDraws,
     PassKeys,
     StackedBatch,
     pass_keys,
     passes_ahead,
-    stack_batches,
 )
 from rookery.algorithms.common.schedules import updates_due
 from rookery.algorithms.common.stacked import PassResult, RoundLog, StackedLearner
-from rookery.algorithms.nets.layers import Parameters
-from rookery.replay.buffer import Batch, ReplayReader
+from rookery.algorithms.nets.layers import Features, Parameters
+from rookery.algorithms.torch_setup import flushed_denormals
+from rookery.replay.buffer import ReplayReader
 from rookery.replay.priorities import Priorities
 from rookery.specs import Array
 
@@ -34,14 +34,27 @@ from rookery.specs import Array
 class ValueBasedLearner(StackedLearner):
     """Learns from batches of transitions that are sampled from the replay.
 
-    Subclasses define `parameters` and `compute_losses`. They can also override `read` and
-    `stack`, to learn from something other than single transitions, and `draw_ahead`.
+    Subclasses define `parameters` and `compute_losses`. They can also override `batches`,
+    to learn from something other than transitions, and `draw_ahead`.
     """
 
     def __init__(
-        self, agents: Sequence[Agent], seed: int, parameters: Parameters, draws: int
+        self,
+        agents: Sequence[Agent],
+        seed: int,
+        parameters: Parameters,
+        draws: int = 0,
+        ends: int = 1,
     ) -> None:
-        """Set up the group; a pass gets `draws` random numbers per agent for its loss."""
+        """Set up the group.
+
+        Args:
+            agents: those of the group.
+            seed: the run's seed.
+            parameters: the layout of an agent's parameters.
+            draws: how many random numbers per agent a pass gets for its loss.
+            ends: how many rows the target of a transition bootstraps from.
+        """
         super().__init__(agents, seed, parameters)
         settings = agents[0].settings
         self.batch_size, self._accumulate = (
@@ -50,7 +63,10 @@ class ValueBasedLearner(StackedLearner):
         )
         self._prioritised = settings.replay.kind == "prioritised"
         self._draws = self.batch_size + draws
-        self._updates_ahead = max(1, passes_ahead(agents, self._draws) // self._accumulate)
+        ahead = passes_ahead(agents, self._draws, ends)
+        self._updates_ahead = max(1, ahead // self._accumulate)
+        features = Features(agents[0].spec, settings.frames)
+        self._buffers = BatchBuffers(agents, features, ends)
         self._priorities: list[Priorities | None] = [None] * len(agents)
         """None until the first round after `load`: they need a reader."""
         self._loaded_priorities: list[tuple[Array, float]] = []
@@ -59,19 +75,34 @@ class ValueBasedLearner(StackedLearner):
     def compute_losses(self, batch: StackedBatch) -> PassResult:
         """Return the losses of a batch; called once per pass, with gradients enabled."""
 
+    def backpropagate(self, batch: StackedBatch) -> PassResult:
+        """Write the gradients of a pass, divided by the passes of an update.
+
+        Here by autograd; algorithms with gradients by hand override it.
+        """
+        result = self.compute_losses(batch)
+        self.group.differentiate(result.loss / self._accumulate)
+        return result
+
     def draw_ahead(self, passes: range, keys: PassKeys) -> None:
         """Draw other random numbers that `compute_losses` needs, for several passes."""
 
-    def read(self, i: int, reader: ReplayReader, transitions: Array) -> Batch:
-        """Return what agent `i` of the group learns from, for sampled transitions."""
-        return reader.batch(transitions)
+    def batches(
+        self,
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array | None],
+        passes: Sequence[PassDraws],
+    ) -> Iterator[StackedBatch]:
+        """Yield one batch per pass; its observations are overwritten by the next.
 
-    def stack(
-        self, batches: Sequence[Batch | None], passes: Sequence[PassDraws]
-    ) -> list[StackedBatch]:
-        """Return one stacked batch per pass, from what `read` returned for all of them."""
+        Args:
+            readers: one per agent.
+            transitions: sampled for each agent, (passes × batch); None if it makes no
+                update.
+            passes: the random numbers of each pass.
+        """
         factors = [spread.factor for spread in self.group.spreads]
-        return stack_batches(batches, passes, self.agents[0], factors)
+        return self._buffers.draw(readers, transitions, passes, factors)
 
     # The state.
 
@@ -118,6 +149,7 @@ class ValueBasedLearner(StackedLearner):
 
     # A round.
 
+    @flushed_denormals()
     def learn(
         self, readers: Sequence[ReplayReader], number: int, first: int
     ) -> list[Metrics]:
@@ -141,7 +173,9 @@ class ValueBasedLearner(StackedLearner):
             ahead = range(start, min(start + self._updates_ahead, last))
             passes = self._draw_passes(number, ahead)
             batches = (
-                [] if self._prioritised else self._sample_uniform(readers, passes, ready)
+                iter(())
+                if self._prioritised
+                else self._sample_uniform(readers, passes, ready)
             )
             for update in ahead:
                 self.beat()
@@ -149,7 +183,7 @@ class ValueBasedLearner(StackedLearner):
                 if active.any():
                     k = (update - start) * self._accumulate
                     mine = slice(k, k + self._accumulate)
-                    self._update(readers, passes[mine], batches[mine], active, log)
+                    self._update(readers, passes[mine], batches, active, log)
         self.group.check_padding()
         return log.metrics(readers, self.group)
 
@@ -168,26 +202,26 @@ class ValueBasedLearner(StackedLearner):
 
     def _sample_uniform(
         self, readers: Sequence[ReplayReader], passes: Sequence[PassDraws], ready: Array
-    ) -> list[StackedBatch]:
-        """Return the batches of some passes; every transition is equally likely."""
-        batches: list[Batch | None] = [None] * len(readers)
-        for i in np.flatnonzero(ready).tolist():
-            numbers = np.concatenate([draws.batch[i] for draws in passes])
-            batches[i] = self.read(i, readers[i], readers[i].sample(numbers))
-        return self.stack(batches, passes)
+    ) -> Iterator[StackedBatch]:
+        """Yield the batches of some passes; every transition is equally likely."""
+        numbers = np.stack([draws.batch for draws in passes], axis=1)
+        transitions = [
+            reader.sample(numbers[i].ravel()) if ready[i] else None
+            for i, reader in enumerate(readers)
+        ]
+        return self.batches(readers, transitions, passes)
 
     def _sample_prioritised(
         self, readers: Sequence[ReplayReader], draws: PassDraws, active: Array
     ) -> tuple[StackedBatch, dict[int, Array]]:
         """Return the batch of one pass, and the transitions in it by agent."""
-        batches: list[Batch | None] = [None] * len(readers)
         transitions: dict[int, Array] = {}
         importance = np.ones((len(readers), self.batch_size), np.float32)
         for i in np.flatnonzero(active).tolist():
             priorities = self._priorities_of(i, readers[i])
             transitions[i], importance[i] = priorities.sample(draws.batch[i])
-            batches[i] = self.read(i, readers[i], transitions[i])
-        (batch,) = self.stack(batches, [draws])
+        sampled = [transitions.get(i) for i in range(len(readers))]
+        (batch,) = self.batches(readers, sampled, [draws])
         batch.importance = torch.from_numpy(importance)
         return batch, transitions
 
@@ -203,18 +237,17 @@ class ValueBasedLearner(StackedLearner):
         self,
         readers: Sequence[ReplayReader],
         passes: Sequence[PassDraws],
-        batches: Sequence[StackedBatch],
+        batches: Iterator[StackedBatch],
         active: Array,
         log: RoundLog,
     ) -> None:
         """Make one update, with the mean gradient of `gradient.accumulate` passes."""
-        total: list[Tensor] = []
         for k, draws in enumerate(passes):
             if self._prioritised:
                 batch, transitions = self._sample_prioritised(readers, draws, active)
             else:
-                batch, transitions = batches[k], {}
-            result = self.compute_losses(batch)
+                batch, transitions = next(batches), {}
+            result = self.backpropagate(batch)
             for i, sampled in transitions.items():
                 # What was not learned from keeps its priority.
                 learned = (
@@ -222,11 +255,6 @@ class ValueBasedLearner(StackedLearner):
                 )
                 errors = result.errors[i].numpy()[learned]
                 self._priorities_of(i, readers[i]).update(sampled[learned], errors)
-            gradients = self.group.gradients(result.loss / self._accumulate)
-            if total:
-                for mean, gradient in zip(total, gradients, strict=True):
-                    mean.add_(gradient)
-            else:
-                total = gradients
-        norms = self.group.apply(total, result.loss, active)
+            self.group.accumulate(k, len(passes))
+        norms = self.group.apply(result.loss.detach().numpy(), active)
         log.add(result, norms, active & self.group.running)

@@ -22,6 +22,7 @@ from rookery.specs import Array
 class VtraceLearner(PpoLearner):
     """Makes a few passes over the newest round, corrected for the policy that played it."""
 
+    has_gradients_by_hand = True
     advantages_each_pass = True
 
     @staticmethod
@@ -32,24 +33,32 @@ class VtraceLearner(PpoLearner):
     @torch.no_grad()
     def compute_advantages(self, rollout: Rollout) -> None:
         """Fill in advantages and value targets, with the current weights."""
-        weights = self.group.weights
-        logits, values = self.network(weights, torch.from_numpy(rollout.inputs))
-        _, next_values = self.network(weights, torch.from_numpy(rollout.next_inputs))
-        legal = None if rollout.legal is None else torch.from_numpy(rollout.legal)
-        all_log_probs = torch.log_softmax(losses.masked(logits, legal), dim=2)
-        log_probs = losses.pick(all_log_probs, torch.from_numpy(rollout.actions))
-        ratios = (log_probs - torch.from_numpy(rollout.old_log_probs)).exp().numpy()
+        ratios, values, next_values = self.ratios_and_values(rollout)
         for i, transitions in enumerate(rollout.transitions):
             used = slice(len(transitions))
             rollout.returns[i, used], rollout.advantages[i, used] = vtrace(
                 rollout.successors[i],
                 rollout.rewards[i, used],
                 rollout.discounts[i, used],
-                values[i, used].numpy(),
-                next_values[i, used].numpy(),
+                values[i, used],
+                next_values[i, used],
                 ratios[i, used],
                 self.agents[0].settings.vtrace,
             )
+
+    def ratios_and_values(self, rollout: Rollout) -> tuple[Array, Array, Array]:
+        """Return π / μ, and values where transitions open and close, (agents, slots)."""
+        by_hand, weights = self.pass_by_hand(self.rows_of(rollout)), self.group.weights
+        if by_hand is not None:
+            values_at_closing = by_hand.values(rollout.next_inputs)
+            return *by_hand.ratios_and_values(rollout), values_at_closing
+        logits, values = self.network(weights, torch.from_numpy(rollout.inputs))
+        _, next_values = self.network(weights, torch.from_numpy(rollout.next_inputs))
+        legal = None if rollout.legal is None else torch.from_numpy(rollout.legal)
+        all_log_probs = torch.log_softmax(losses.masked(logits, legal), dim=2)
+        log_probs = losses.pick(all_log_probs, torch.from_numpy(rollout.actions))
+        ratios = (log_probs - torch.from_numpy(rollout.old_log_probs)).exp()
+        return ratios.numpy(), values.numpy(), next_values.numpy()
 
     def policy_loss(self, log_probs: Tensor, minibatch: Minibatch) -> Tensor:
         """Return the policy-gradient loss of each transition, weighted by rho."""

@@ -84,7 +84,7 @@ def train_seeds(
     batch: Batch,
 ) -> dict[str, Any]:
     """Train every seed, as many at a time as there are cores; return their summaries."""
-    at_a_time = _at_a_time(config.workers)
+    at_a_time = _at_a_time(config.workers, config.actors)
     # Side by side, seeds fill the cores best with one process each.
     workers = 0 if config.workers == "auto" else config.workers
     config = config.model_copy(update={"workers": workers})
@@ -151,13 +151,15 @@ def resume_seeds(
         commands = {seed: ["resume", str(path / f"seed-{seed}"), *code] for seed in seeds}
         tree = tomllib.loads((path / f"seed-{seeds[0]}" / CONFIG).read_text())
         rounds = int(tree.get("rounds", 0))
-        summaries = batch.run(commands, _at_a_time("auto"), path, rounds)
+        summaries = batch.run(commands, _at_a_time("auto", "auto"), path, rounds)
     return {"run": str(path), "seeds": summaries}
 
 
-def _at_a_time(workers: str | int) -> int:
+def _at_a_time(workers: str | int, actors: str | int) -> int:
     """Return how many runs fill the cores."""
-    processes = 1 if isinstance(workers, str) else workers + 1
+    processes = 1
+    if isinstance(workers, int) and workers:
+        processes = workers + (actors if isinstance(actors, int) else 1)
     return max(1, cores() // processes)
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 from rookery.actor.policies import PublishedWeights, Weights
 from rookery.actor.process import ActorProcess
+from rookery.algorithms.common.group import Inputs
+from rookery.algorithms.nets.layers import Features
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainLoop
 from rookery.config.run import Config
 from rookery.games.registry import Entry
-from rookery.replay.frames import stack
+from rookery.replay.drawing import RowObservations
 from rookery.runs.configure import configure
 from rookery.training.executors import InProcess
 from rookery.training.training import Training
@@ -143,6 +145,7 @@ class Rounds:
         for _ in range(rounds):
             self._number += 1
             self._actor_process.actor.play_round(self._number, self._weights)
+            self._actor_process.complete(self._number)
 
     def rate(self, rounds: int) -> float:
         """Return agent-steps per second."""
@@ -165,15 +168,16 @@ class Rounds:
 
     def _stacking_seconds(self, times: int = 50) -> float:
         """Return the seconds that stacking all observations of one turn takes."""
-        arena = self._training.arena
-        rows = [arena.rows(agent.id) for agent in self._training.agents]
+        arena, agents = self._training.arena, self._training.agents
         worlds = np.arange(self._worlds)
         turns = np.full(self._worlds, self._actor_process.actor.state.turn - 1)
+        features = Features(agents[0].spec, self._frames)
+        inputs = Inputs(features, len(agents), self._worlds)
+        rows = [arena.rows(agent.id) for agent in agents]
+        observations = [RowObservations(own, turns, worlds, self._frames) for own in rows]
         started = time.perf_counter()
         for _ in range(times):
-            for agent_rows in rows:
-                for name in agent_rows.parts:
-                    stack(agent_rows, name, turns, worlds, self._frames)
+            inputs.fill(observations)
         return (time.perf_counter() - started) / times
 
     def close(self) -> None:
@@ -185,7 +189,7 @@ def first_actor(training: Training) -> tuple[ActorProcess, Weights]:
     """Return the actor of a run, and the weights that agents start with."""
     training.publish_initial_states()
     weights = PublishedWeights(training.arena, training.agents).exact(0)
-    return InProcess(training.parts).actor_process, weights
+    return InProcess(training.parts).actor_processes[0], weights
 
 
 def plain_loop(sizes: Sizes, noisy: bool) -> PlainLoop:

@@ -23,6 +23,8 @@ class Report:
 
     ratios: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What a reader should know: how it was measured, and what was left out."""
 
     def add_metric(self, name: str, value: float, unit: str) -> None:
         """Add a measured value."""
@@ -30,7 +32,12 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data, with a description of the machine."""
-        return {"ratios": self.ratios, "figures": self.metrics, "machine": machine()}
+        return {
+            "ratios": self.ratios,
+            "figures": self.metrics,
+            "notes": self.notes,
+            "machine": machine(),
+        }
 
 
 def bench_names() -> list[str]:

@@ -210,7 +210,7 @@ def _shares(report: Report, case: Case, sizes: Sizes, updates: int) -> None:
     after, elapsed = _times(rounds), time.perf_counter() - started
     for role, kinds in after.items():
         spent = {kind: (kinds[kind] - before[role][kind]) / 1e9 for kind in kinds}
-        work = "playing" if role == ACTOR else "learning"
+        work = "playing" if role.startswith(ACTOR) else "learning"
         shares = {work: spent["work"] / elapsed, "waiting": spent["wait"] / elapsed}
         for kind, share in shares.items():
             report.add_metric(f"{case.name}: {role}: {kind}", 100 * share, "% of the time")

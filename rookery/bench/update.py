@@ -14,8 +14,9 @@ from math import prod
 import numpy as np
 import torch
 
-from rookery.algorithms.base import Agent
-from rookery.algorithms.iqn import COSINES, IQN
+from rookery.algorithms.base import Agent, Algorithm
+from rookery.algorithms.iqn import IQN
+from rookery.algorithms.kernels.cosines import COSINES
 from rookery.bench.collect import configured, first_actor, network_settings
 from rookery.bench.measure import Report, alternate, rate
 from rookery.bench.plain_iqn import PlainAgent, PlainReplay
@@ -81,7 +82,8 @@ def _measure(
     report: Report, sizes: Sizes, case: Case, noisy: bool, name: str, experience: Experience
 ) -> None:
     settings = _settings(sizes, case, noisy)
-    ours, plain = Stacked(experience, settings), Plain(experience, settings)
+    ours = Stacked(experience.spec, experience.rows, experience.turns, settings)
+    plain = Plain(experience, settings)
     amount = case.updates * case.agents
     machine = _products(settings, experience.inputs, sizes.operations)
     rates = alternate(
@@ -175,6 +177,7 @@ class Experience:
         actor_process, weights = first_actor(self._training)
         for number in range(1, sizes.episodes + 1):
             actor_process.actor.play_round(number, weights)
+            actor_process.complete(number)
         self.turns = actor_process.actor.state.turn
         self.agents: Sequence[Agent] = self._training.agents
         self.rows = [self._training.arena.rows(agent.id) for agent in self.agents]
@@ -190,18 +193,24 @@ class Experience:
 class Stacked:
     """All agents in one stacked computation."""
 
-    def __init__(self, experience: Experience, settings: AgentSettings) -> None:
+    def __init__(
+        self,
+        spec: AgentSpec,
+        rows: Sequence[Rows],
+        turns: int,
+        settings: AgentSettings,
+        algorithm: Algorithm = IQN,
+    ) -> None:
         agents = [
-            Agent(i, experience.spec, settings, IQN, learns=True)
-            for i in range(len(experience.agents))
+            Agent(i, spec, settings, algorithm, learns=True) for i in range(len(rows))
         ]
         self._readers = [
-            reader_of(agent, rows, experience.turns)
-            for agent, rows in zip(agents, experience.rows, strict=True)
+            reader_of(agent, agent_rows, turns)
+            for agent, agent_rows in zip(agents, rows, strict=True)
         ]
         for reader in self._readers:
-            reader.advance(experience.turns)
-        self._learner, self._round = IQN.learner(agents, 0), 0
+            reader.advance(turns)
+        self._learner, self._round = algorithm.learner(agents, 0), 0
         self._learner.load([self._learner.initial(agent) for agent in agents])
         self.learn()
 

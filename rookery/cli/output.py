@@ -80,6 +80,8 @@ def print_report(console: Console, report: Report) -> None:
         console.print(ratios)
         console.print()
     console.print(measurements)
+    for note in report.notes:
+        console.print(Text(note, "dim"))
 
 
 @contextmanager

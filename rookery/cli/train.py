@@ -105,7 +105,7 @@ def resume(
 
     `rookery resume RUN rounds=400` trains a run longer, also a finished one.
     These settings can change: rounds, evaluate.*, record.*, probe.*,
-    checkpoints.*, workers, restarts.*, rate.rounds and rate.updates.
+    checkpoints.*, workers, actors, restarts.*, rate.rounds and rate.updates.
     Changes are written to the run's folder.
     """
     from rookery.api.seeds import resume_seeds

@@ -18,6 +18,7 @@ from rookery.config.messages import dotted, shown
 from rookery.errors import ConfigError, nearest
 
 LIMIT_PROBLEMS = 20
+MOST_ACTORS = 256
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
@@ -174,6 +175,12 @@ class Config(AgentSettings):
         default="auto",
         description="Learner processes; 0 acts and learns in one process. The result is "
         "the same; auto measures which is fastest.",
+    )
+    actors: Literal["auto"] | Annotated[int, Field(ge=1, le=MOST_ACTORS)] = Field(
+        default="auto",
+        description="Actor processes that share out the worlds, at least 4 worlds each; "
+        "with workers=0, their shares are played in turn in one process. The result is the "
+        "same; auto measures which is fastest.",
     )
     max_lag: int = Field(
         default=2,

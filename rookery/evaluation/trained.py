@@ -27,7 +27,7 @@ from rookery.specs import AgentSpec, Array
 EXACT_ROWS = 4
 """A matrix product gives every row the same bits in any number of rows from this one on.
 
-With fewer rows torch computes in another order; see tests/evaluation/test_bits.py.
+With fewer rows torch computes in another order; see tests/evaluation/test_trained.py.
 """
 
 

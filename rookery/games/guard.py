@@ -8,6 +8,7 @@ else needs to check again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from rookery.specs import AgentSpec, Array
 from rookery.stop import LEAVING
 
 FINITE = "all numbers must be finite as float32 (below 3.4e38)"
+BOOL = np.dtype(bool)
 NUMERIC = "biuf"
 """Dtype kinds that networks read: bools, integers and floats."""
 RULES = {"__init__": "declare", "observe": "legal", "begin_round": "begin_round"}
@@ -32,23 +34,36 @@ class GuardedGame(GameWrapper):
     Whatever the game breaks or raises becomes a `GameError` of one line.
     """
 
-    def __init__(self, game: Game, name: str) -> None:
+    def __init__(self, game: Game, name: str, first_world: int = 0) -> None:
+        """Guard a game; in messages, its worlds are numbered from `first_world` on."""
         super().__init__(game)
-        self.name = name
+        self.name, self._first_world = name, first_world
         self._called = "__init__"
         self._turn = 0
         for fault, remedy in spec_faults(self.agents):
             raise self._error(fault, remedy)
         self._all = list(range(len(self.agents)))
         self._shape = (game.worlds, len(self.agents))
+        self._count_names = set(self.counts)
+        self._expected = [
+            {name: (game.worlds, *part.shape) for name, part in spec.parts.items()}
+            for spec in self.agents
+        ]
+        """For each agent, the shape of every part."""
         self._ended = np.zeros(self._shape, bool)
-        self._closing = np.zeros(game.worlds, bool)
-        self._any_ended = False
+        self._note_ended()
         self._is_closed = False
 
     def _error(self, fault: str, remedy: str) -> GameError:
         where = self._place()
         return GameError(f"game '{self.name}' {fault}{where}: {remedy}.")
+
+    def _world(self, index: Any) -> int:
+        """Return the number of a world in all worlds of the run."""
+        return self._first_world + int(index)
+
+    def _agent_in(self, agent: int, world: int) -> str:
+        return f"agent '{self.agents[agent].id}' in world {self._world(world)}"
 
     def _place(self) -> str:
         """Return the place of the user's method that was called last; '' if unknown."""
@@ -84,7 +99,7 @@ class GuardedGame(GameWrapper):
                 "declare all agents in the constructor, and mark absent ones as not active",
             )
         try:
-            agents = sorted(i for phase in phases for i in phase)
+            agents = sorted(chain.from_iterable(phases))
         except TypeError:
             agents = []  # not tuples of numbers
         if agents != self._all:
@@ -102,10 +117,12 @@ class GuardedGame(GameWrapper):
         )
         for i, parts, active, legal in entries:
             spec = self.agents[i]
-            self._check_parts(spec, parts)
-            self._check_array(spec, "'active'", active, (), np.dtype(bool))
+            self._check_parts(spec, self._expected[i], parts)
+            if not _is_array(active, (self.worlds,), BOOL):
+                raise self._unlike(spec, "'active'", active, (self.worlds,), BOOL)
             self._check_inactive(i, active)
-            self._check_legal(spec, legal, active)
+            if legal is not None or spec.masked:
+                self._check_legal(spec, legal, active)
         return observations
 
     def _check_lengths(self, observations: Any, agents: int) -> None:
@@ -127,41 +144,44 @@ class GuardedGame(GameWrapper):
         if self._any_ended and (active & self._ended[:, agent]).any():
             world = int((active & self._ended[:, agent]).argmax())
             raise self._error(
-                f"has agent '{self.agents[agent].id}' in world {world} active after its "
-                "end",
+                f"has {self._agent_in(agent, world)} active after its end",
                 "an ended agent stays inactive until the closing turn is over",
             )
 
-    def _check_parts(self, spec: AgentSpec, parts: Mapping[str, Array]) -> None:
-        if not isinstance(parts, Mapping) or parts.keys() != spec.parts.keys():
-            is_mapping = isinstance(parts, Mapping)
+    def _check_parts(
+        self,
+        spec: AgentSpec,
+        shapes: Mapping[str, tuple[int, ...]],
+        parts: Mapping[str, Array],
+    ) -> None:
+        is_mapping = isinstance(parts, Mapping)
+        if not is_mapping or parts.keys() != spec.parts.keys():
             names = sorted(parts) if is_mapping else f"as a {type(parts).__name__}"
             raise self._error(
                 f"gave agent '{spec.id}' the parts {names}, expected {sorted(spec.parts)}",
                 "return exactly the declared parts",
             )
-        for name, part in spec.parts.items():
-            self._check_array(spec, f"part '{name}'", parts[name], part.shape, part.dtype)
-            if part.dtype.kind == "f" and not are_finite(parts[name]).all():
-                index = tuple(np.argwhere(~are_finite(parts[name]))[0])
+        for name, shape in shapes.items():
+            array, dtype = parts[name], spec.parts[name].dtype
+            if not _is_array(array, shape, dtype):
+                raise self._unlike(spec, f"part '{name}'", array, shape, dtype)
+            if dtype.kind == "f" and not _all_finite(array):
+                index = tuple(np.argwhere(~are_finite(array))[0])
                 raise self._error(
-                    f"gave agent '{spec.id}' {parts[name][index]} in part '{name}' of "
-                    f"world {index[0]}",
+                    f"gave agent '{spec.id}' {array[index]} in part '{name}' of "
+                    f"world {self._world(index[0])}",
                     FINITE,
                 )
 
-    def _check_array(
+    def _unlike(
         self, spec: AgentSpec, label: str, array: Any, shape: tuple[int, ...], dtype: Any
-    ) -> None:
-        expected = (self.worlds, *shape)
-        if not isinstance(array, np.ndarray):
-            actual = f"a {type(array).__name__}"
-        elif array.shape == expected and array.dtype == dtype:
-            return
-        else:
+    ) -> GameError:
+        """Return the error for something that is not an array of this shape and dtype."""
+        actual = f"a {type(array).__name__}"
+        if isinstance(array, np.ndarray):
             actual = f"{array.shape} {array.dtype}"
-        raise self._error(
-            f"gave agent '{spec.id}' {label} as {actual}, expected {expected} {dtype}",
+        return self._error(
+            f"gave agent '{spec.id}' {label} as {actual}, expected {shape} {dtype}",
             "the first axis is the world, the others are as declared",
         )
 
@@ -180,13 +200,14 @@ class GuardedGame(GameWrapper):
                 "masked=True",
                 "declare the agent with masked=True, or return None",
             )
-        shape = (spec.num_actions,)
-        self._check_array(spec, "legal actions", legal, shape, np.dtype(bool))
+        shape = (self.worlds, spec.num_actions)
+        if not _is_array(legal, shape, BOOL):
+            raise self._unlike(spec, "legal actions", legal, shape, BOOL)
         stuck = active & ~legal.any(axis=1)
         if stuck.any():
             raise self._error(
-                f"left agent '{spec.id}' in world {int(stuck.argmax())} without a legal "
-                "action",
+                f"left agent '{spec.id}' in world {self._world(stuck.argmax())} without a "
+                "legal action",
                 "an active agent needs at least one",
             )
 
@@ -200,7 +221,7 @@ class GuardedGame(GameWrapper):
         self._check_floats("rewards", "a reward", outcome.rewards)
         if outcome.scores is not None:
             self._check_floats("scores", "a score", outcome.scores)
-        if outcome.counts.keys() != set(self.counts):
+        if outcome.counts.keys() != self._count_names:
             raise self._error(
                 f"returned the counts {sorted(outcome.counts)}, expected "
                 f"{sorted(self.counts)}",
@@ -217,16 +238,18 @@ class GuardedGame(GameWrapper):
 
     def _check_floats(self, label: str, entry: str, array: Any) -> None:
         self._check_outcome(label, array, "f", "floats")
-        if not are_finite(array).all():
+        if not _all_finite(array):
             world, agent = np.argwhere(~are_finite(array))[0]
             raise self._error(
-                f"gave agent '{self.agents[agent].id}' in world {world} {entry} of "
+                f"gave {self._agent_in(agent, world)} {entry} of "
                 f"{array[world, agent]} in turn {self._turn}",
                 FINITE,
             )
 
     def _check_outcome(self, label: str, array: Any, kind: str, dtype: str) -> None:
         is_array = isinstance(array, np.ndarray)
+        if is_array and array.shape == self._shape and array.dtype.kind == kind:
+            return
         if not is_array or array.shape != self._shape:
             actual = (
                 f"of shape {array.shape}" if is_array else f"as a {type(array).__name__}"
@@ -235,8 +258,7 @@ class GuardedGame(GameWrapper):
                 f"returned {label} {actual}, expected {self._shape}",
                 "return one entry per world and agent",
             )
-        if array.dtype.kind != kind:
-            raise self._error(f"returned {label} of {array.dtype}", f"return {dtype}")
+        raise self._error(f"returned {label} of {array.dtype}", f"return {dtype}")
 
     def _check_unpaid(self, rewards: Array) -> None:
         if not self._any_ended:
@@ -245,20 +267,19 @@ class GuardedGame(GameWrapper):
         if late.any():
             world, agent = np.argwhere(late)[0]
             raise self._error(
-                f"gave agent '{self.agents[agent].id}' in world {world} a reward of "
+                f"gave {self._agent_in(agent, world)} a reward of "
                 f"{rewards[world, agent]} after its end",
                 "an ended agent gets no reward until the next episode",
             )
 
     def _check_ends(self, ends: Array) -> None:
-        if not (np.count_nonzero(ends) or np.count_nonzero(self._closing)):
+        if not (np.count_nonzero(ends) or self._any_closing):
             return
         twice = ends & self._ended
         if twice.any():
             world, agent = np.argwhere(twice)[0]
             raise self._error(
-                f"ended agent '{self.agents[agent].id}' in world {world} a second time in "
-                "one episode",
+                f"ended {self._agent_in(agent, world)} a second time in one episode",
                 "set terminated or truncated once, and never in a closing turn",
             )
         self._ended |= ends
@@ -267,13 +288,24 @@ class GuardedGame(GameWrapper):
 
     def _note_ended(self) -> None:
         self._closing = np.all(self._ended, axis=1)
+        self._any_closing = bool(self._closing.any())
         self._any_ended = bool(self._ended.any())
 
     # Forwarded, with the guard's own state.
 
     def snapshot(self) -> dict[str, Array]:
         """Return the game's snapshot, and which agents have ended."""
-        return {**super().snapshot(), "guard.ended": self._ended.copy()}
+        arrays = super().snapshot()
+        for name, array in arrays.items():
+            is_array = isinstance(array, np.ndarray)
+            if not is_array or array.shape[:1] != (self.worlds,):
+                actual = array.shape if is_array else f"a {type(array).__name__}"
+                raise self._error(
+                    f"returned '{name}' in its snapshot as {actual}, expected "
+                    f"({self.worlds}, …)",
+                    "the first axis of every array is the world",
+                )
+        return {**arrays, "guard.ended": self._ended.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore the game, and which agents have ended."""
@@ -286,6 +318,14 @@ class GuardedGame(GameWrapper):
         if not self._is_closed:
             self._is_closed = True
             super().close()
+
+
+def _is_array(array: Any, shape: tuple[int, ...], dtype: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.shape == shape and array.dtype == dtype
+
+
+def _all_finite(numbers: Array) -> bool:
+    return np.count_nonzero(are_finite(numbers)) == numbers.size
 
 
 def spec_faults(agents: Sequence[AgentSpec]) -> Iterator[tuple[str, str]]:

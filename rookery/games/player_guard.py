@@ -93,8 +93,8 @@ def _check_legal(player: Player, observation: Observation, actions: Array) -> No
         where = method_place(type(player), "act")
         raise PlayerError(
             f"the player of agent '{spec.id}' chose action {actions[world]} in world "
-            f"{world}{where}: choose integers from 0 to {spec.num_actions - 1} that are "
-            "legal in the observation."
+            f"{player.world_numbers[world]}{where}: choose integers from 0 to "
+            f"{spec.num_actions - 1} that are legal in the observation."
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.config.base import Settings
-from rookery.rng import Stream
+from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Array
 
 
@@ -23,6 +23,15 @@ class Observation:
     """(worlds,) bool, whether the agent acts in this turn."""
     legal: Array | None
     """(worlds, num_actions) bool, or None if all actions are legal."""
+
+
+class PlayerStream(Stream):
+    """The random numbers of an agent's player."""
+
+    def __init__(self, seed: int, agent: int, first_world: int = 0) -> None:
+        """Return the numbers of an agent, in the worlds from `first_world` on."""
+        super().__init__(seed, Purpose.PLAYER, agent)
+        self.first_world = first_world
 
 
 class Player(ABC):
@@ -57,7 +66,9 @@ class Player(ABC):
         self.memory: dict[str, Array] = {}
         """(worlds, ...) arrays, to be added in `__init__`."""
         self._stream = stream
-        self._world_numbers = np.arange(worlds)
+        first_world = stream.first_world if isinstance(stream, PlayerStream) else 0
+        self.world_numbers = np.arange(first_world, first_world + worlds)
+        """(worlds,) which worlds of the run they are; not from 0 if several actors play."""
 
     @abstractmethod
     def act(self, observation: Observation, turn: int) -> Array:
@@ -75,7 +86,7 @@ class Player(ABC):
 
     def draw(self, turn: int, count: int = 1) -> Array:
         """Return random numbers in [0, 1) for this turn, (worlds, count)."""
-        return self._stream.uniform((self._world_numbers, turn), 0, count)
+        return self._stream.uniform((self.world_numbers, turn), 0, count)
 
 
 class RandomPlayer(Player):

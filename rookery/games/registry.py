@@ -27,10 +27,9 @@ from rookery.games.hints import remedy
 from rookery.games.locate import explain, is_users_class, located
 from rookery.games.names import complete_name, refuse_unsupported
 from rookery.games.player_guard import player_errors
-from rookery.games.players import Player, RandomPlayer
+from rookery.games.players import Player, PlayerStream, RandomPlayer
 from rookery.local_code import name_of
 from rookery.plugins import foreign_name, load_object
-from rookery.rng import Purpose, Stream
 from rookery.stop import LEAVING
 
 MakePlayer = Callable[..., Player]
@@ -57,7 +56,8 @@ class Entry:
         self, settings: Settings, worlds: int, seed: int, first_world: int = 0
     ) -> GuardedGame:
         """Return the game, checked turn by turn."""
-        return GuardedGame(self.build(settings, worlds, seed, first_world), self.name)
+        game = self.build(settings, worlds, seed, first_world)
+        return GuardedGame(game, self.name, first_world)
 
     def find_player(self, player: str | MakePlayer) -> MakePlayer:
         """Return a class of players, by name unless it is a class already."""
@@ -71,7 +71,11 @@ class Entry:
         return self.players[player]
 
     def seat_players(
-        self, game: Game, players: Sequence[str | MakePlayer | None], seed: int
+        self,
+        game: Game,
+        players: Sequence[str | MakePlayer | None],
+        seed: int,
+        first_world: int = 0,
     ) -> dict[int, Player]:
         """Return the players of a game by agent index.
 
@@ -79,6 +83,7 @@ class Entry:
             game: built from this entry.
             players: one per agent, by name or as a class; None for an agent without one.
             seed: of the players' random numbers.
+            first_world: the number of the game's first world.
         """
         if len(players) != len(game.agents):
             raise ConfigError(
@@ -88,7 +93,7 @@ class Entry:
         seated = {}
         for i, (spec, player) in enumerate(zip(game.agents, players, strict=True)):
             if player is not None:
-                make, stream = self.find_player(player), Stream(seed, Purpose.PLAYER, i)
+                make, stream = self.find_player(player), PlayerStream(seed, i, first_world)
                 with player_errors(spec, "__init__"):
                     seated[i] = make(spec, game.settings, game.worlds, stream)
                 check_player(seated[i], spec.id)

@@ -1,9 +1,10 @@
-"""Checks before a run whether stacking agents leaves every bit as it is.
+"""Checks before a run whether stacking agents and sharing out worlds leaves every bit.
 
 Nothing is assumed about the processor. A group of agents, and two of its agents, learn
 and act at the run's own shapes, and are compared with the same agents computed one by
 one. If any bit differs, the agents of that group are trained separately, and a warning
-says so.
+says so. With several actors, the agents also act in each share of the worlds, and are
+compared with the same agents in all worlds at once.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ ABSENT_EVERY = 7
 def split_groups(
     groups: Sequence[Sequence[Agent]], seed: int, worlds: int, turns_per_round: int
 ) -> tuple[list[list[Agent]], list[str]]:
-    """Return the groups with inexact ones split up, and a warning for each of those."""
+    """Return the groups with inexact ones split up, and a warning for each of those.
+
+    This also compiles all loops of the learners and policies, before other processes need
+    them.
+    """
     exact_groups: list[list[Agent]] = []
     warnings = []
     for group in groups:
-        if len(group) == 1 or is_exact(group, seed, worlds, turns_per_round):
+        if not _can_stack(group) or is_exact(group, seed, worlds, turns_per_round):
             exact_groups.append(list(group))
         else:
             exact_groups += [[agent] for agent in group]
@@ -49,6 +54,11 @@ def split_groups(
     return exact_groups, warnings
 
 
+def _can_stack(group: Sequence[Agent]) -> bool:
+    algorithm = group[0].algorithm
+    return algorithm is not None and algorithm.stackable
+
+
 def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: int) -> bool:
     """Whether every agent learns and acts with the same bits stacked as on its own."""
     experiences = [
@@ -57,8 +67,42 @@ def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: in
     ]
     separate = [digest for each in experiences for digest in _digests([each], seed)]
     # The whole group, and a pair: workers divide a group among themselves.
-    sizes = {len(experiences), 2}
+    sizes = {len(experiences), min(2, len(experiences))} - {1}
     return all(_digests(experiences[:n], seed) == separate[:n] for n in sizes)
+
+
+def acts_in_shares(
+    group: Sequence[Agent],
+    seed: int,
+    worlds: int,
+    turns_per_round: int,
+    shares: Sequence[slice],
+) -> bool:
+    """Whether every agent acts with the same bits in shares as in all worlds at once."""
+    experiences = [
+        _SyntheticExperience(_shortened(agent), seed, worlds, turns_per_round)
+        for agent in group
+    ]
+    weights = [
+        agent.learner([agent], seed).initial(agent)["weights"]
+        for agent in (experience.agent for experience in experiences)
+    ]
+    numbers = np.arange(worlds)
+
+    def outputs(count: int, in_worlds: Array) -> list[list[Array]]:
+        agents = [experience.agent for experience in experiences[:count]]
+        readers = [experience.reader for experience in experiences[:count]]
+        return list(_act(agents, readers, weights[:count], seed, in_worlds))
+
+    # Agents of a group that act in different phases are computed in smaller groups.
+    return all(
+        array[share].tobytes() == part.tobytes()
+        for count in {len(group), min(2, len(group)), 1}
+        for whole in [outputs(count, numbers)]
+        for share in shares
+        for agent, parts in zip(whole, outputs(count, numbers[share]), strict=True)
+        for array, part in zip(agent, parts, strict=True)
+    )
 
 
 def _shortened(agent: Agent) -> Agent:
@@ -158,7 +202,8 @@ def _digests(experiences: Sequence[_SyntheticExperience], seed: int) -> list[str
     readers = [experience.reader for experience in experiences]
     learner.learn(readers, 1, experiences[0].first)
     states = learner.save()
-    outputs = _act(agents, readers, [state["weights"] for state in states], seed)
+    weights = [state["weights"] for state in states]
+    outputs = _act(agents, readers, weights, seed, np.arange(readers[0].worlds))
     return [
         hashlib.sha256(
             b"".join(array.tobytes() for array in (*state.values(), *output))
@@ -172,11 +217,11 @@ def _act(
     readers: Sequence[ReplayReader],
     weights: Sequence[Array],
     seed: int,
+    worlds: Array,
 ) -> Iterator[list[Array]]:
-    """Yield all arrays of each agent's policy output, in the last turn."""
+    """Yield all arrays of each agent's policy output, in the last turn of some worlds."""
     policy = agents[0].policy(agents, seed)
     policy.begin_round(weights, 1)
-    worlds = np.arange(readers[0].worlds)
     turns = np.full(len(worlds), readers[0].boundary - 1)
 
     def column(name: str) -> list[Array]:

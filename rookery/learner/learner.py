@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rookery.algorithms.agents import capacity_of, learning_ids
-from rookery.algorithms.base import Agent, Learner
+from rookery.algorithms.base import Agent, Learner, Metrics
 from rookery.algorithms.torch_setup import standard_state
+from rookery.config.run import Config
 from rookery.protocol.arena import COMMIT, Arena, first_row
 from rookery.protocol.process_spec import ProcessSpec
 from rookery.protocol.schedule import RoundSchedule
@@ -52,24 +53,50 @@ class LearnerWorker:
             [agents[i] for i in group if i in process_spec.hosted and agents[i].learns]
             for group in process_spec.groups
         ]
-        self._groups = [
-            _Group(group, arena, config.seed, config.turns_per_round, heartbeat.beat)
-            for group in hosted
-            if group
-        ]
+
+        def build(group: Sequence[Agent]) -> _Group:
+            return _Group(group, arena, config, heartbeat.beat)
+
+        self._shared = [(build([agents[s.agent]]), s) for s in process_spec.shared]
+        """Agents that other workers train in other rounds, each as a group of one."""
+        self._groups = [build(group) for group in hosted if group]
 
     def begin(self) -> int:
         """Load every agent's newest state; return the last round all have finished."""
-        return min((group.begin() for group in self._groups), default=0)
+        shared = [group.version for group, _ in self._shared]
+        return min([*(group.begin() for group in self._groups), *shared], default=0)
 
     def learn_round(self, number: int) -> None:
-        """Learn round `number` from all rows up to its boundary, and publish it."""
-        for group in self._groups:
-            if group.version < number:
-                self._heartbeat.beat()
-                boundary = self.schedule.await_learning(number, group.learner.on_policy)
-                with self._heartbeat.spending("work"):
-                    group.learn(number, boundary)
+        """Learn round `number` from all rows up to its boundary, and publish it.
+
+        Other agents can be one round behind. Then nothing is published yet, but the other
+        groups learn in the meantime.
+        """
+        shared = [group for group, share in self._shared if share.includes(number)]
+        due = [group for group in [*shared, *self._groups] if group.version < number]
+        # A shared agent comes first, since another worker waits for it; but last if it is
+        # still with that worker.
+        due.sort(key=lambda group: group.version < number - 1)
+        learned: list[_Group] = []
+        for group in due:
+            self._heartbeat.beat()
+            boundary = self.schedule.await_learning(
+                number, group.learner.on_policy, group.ids
+            )
+            with self._heartbeat.spending("work"):
+                group.learn(number, boundary)
+            learned.append(group)
+            if self.schedule.can_publish(number):
+                self._publish(learned, number)
+        if learned:
+            self.schedule.await_publishing(number)
+            self._publish(learned, number)
+
+    def _publish(self, learned: list[_Group], number: int) -> None:
+        """Publish what some groups have learned, and empty the list."""
+        with self._heartbeat.spending("work"):
+            while learned:
+                learned.pop(0).publish(number)
 
 
 class _Group:
@@ -80,24 +107,29 @@ class _Group:
         self,
         agents: Sequence[Agent],
         arena: Arena,
-        seed: int,
-        turns: int,
+        config: Config,
         beat: Callable[[], None],
     ) -> None:
-        self._turns, self._counters, self._beat = turns, arena.counters, beat
-        self.learner: Learner = agents[0].learner(agents, seed)
+        self._turns, self._is_async = config.turns_per_round, config.schedule == "async"
+        self._counters, self._beat = arena.counters, beat
+        self.ids = [agent.id for agent in agents]
+        self.learner: Learner = agents[0].learner(agents, config.seed)
         self.learner.beat = beat
         self._readers = [
             reader_of(
                 agent,
                 arena.rows(agent.id),
-                turns,
+                self._turns,
                 arena.counters.load(first_row(agent.id)),
             )
             for agent in agents
         ]
         self._states = [arena.states(agent.id) for agent in agents]
         self._reports = [arena.reports(agent.id) for agent in agents]
+        self._learned: int | None = None
+        """The round whose result the learner holds; None before the first."""
+        self._metrics: list[Metrics] = []
+        self._seconds = 0.0
 
     @property
     def version(self) -> int:
@@ -116,25 +148,35 @@ class _Group:
         self.learner.load(
             [states.read(max(version, states.version - 1)) for states in self._states]
         )
+        self._learned = version
         return version
 
     @standard_state()
     def learn(self, number: int, boundary: int) -> None:
-        """Learn a round from the rows up to turn `boundary`, and publish it.
+        """Learn a round from the rows up to turn `boundary`.
 
-        If the process ends before publishing, nothing has changed.
+        If the process ends before `publish`, nothing has changed.
         """
         started = time.perf_counter()
-        first = self._readers[0].boundary or max(0, boundary - self._turns)
+        if self._learned != number - 1:  # another worker has learned in the meantime
+            self.begin()
+        first = max(0, boundary - self._turns)
+        if self._is_async and self._readers[0].boundary:
+            first = self._readers[0].boundary
         for reader in self._readers:
             reader.advance(boundary, self._beat)
-        metrics = self.learner.learn(self._readers, number, first)
+        self._metrics = self.learner.learn(self._readers, number, first)
+        self._learned = number
         self._check_untouched()
-        seconds = (time.perf_counter() - started) / len(self._states)
+        self._seconds = (time.perf_counter() - started) / len(self._states)
+
+    def publish(self, number: int) -> None:
+        """Publish the round that was learned last, and what was measured in it."""
         for i, state in enumerate(self.learner.save()):
             if self._states[i].version < number:
-                values = {name: float(value) for name, value in metrics[i].items()}
-                self._reports[i].write(number, {"metrics": values, "seconds": seconds})
+                values = {name: float(x) for name, x in self._metrics[i].items()}
+                report = {"metrics": values, "seconds": self._seconds}
+                self._reports[i].write(number, report)
                 self._states[i].publish(number, state)
 
     def _check_untouched(self) -> None:

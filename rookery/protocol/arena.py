@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rookery.protocol.shares import Share, commit_counter, most_shares, snapshot_counter
 from rookery.replay.rows import Rows
 from rookery.shm.block import (
     FILES_PER_BLOCK,
@@ -32,9 +33,16 @@ MATCHES = "matches"
 
 A boundary at which nothing is due counts, too."""
 ACTOR = "actor"
+BOUNDARY_ARRAYS = ("life/turn", "life/steps", "life/hashes")
+"""The arrays of a snapshot that are not per world, written when all shares are complete."""
 REPORT_BYTES = 4096
 LONGEST_NAME = 255
 """Bytes in a file name, on all common file systems."""
+
+
+def actor_name(share: Share) -> str:
+    """Return the role of the actor of a share."""
+    return ACTOR if share.count == 1 else f"{ACTOR} {share.number}"
 
 
 def worker_name(number: int) -> str:
@@ -83,6 +91,7 @@ class Arena:
         snapshot: Shapes,
         reports: int = 2,
         report_bytes: int = REPORT_BYTES,
+        world_report_bytes: int = REPORT_BYTES,
     ) -> Arena:
         """Return an arena with all that a run needs, not yet allocated.
 
@@ -91,14 +100,23 @@ class Arena:
             agents: the memory that each agent needs.
             snapshot: the arrays of the actor's snapshot.
             reports: how many rounds of reports are kept.
-            report_bytes: the longest report of the actor.
+            report_bytes: the longest report of all actors together.
+            world_report_bytes: the longest report of an actor, per world of its share.
         """
         layouts: dict[str, BlockLayout] = {}
         names = [COMMIT, GATE, SNAPSHOT, HANDED, MATCHES]
-        roles = [ACTOR]
+        # For any number of actors, since it can be changed on resume.
+        actors = range(most_shares(worlds))
+        names += [name(i) for i in actors for name in (commit_counter, snapshot_counter)]
+        roles = [ACTOR, *(f"{ACTOR} {i}" for i in actors)]
         # Two more for matches: those of the last boundary, which come after its round, and
         # those being written. A run that is resumed after a kill reads all but the latter.
-        sizes = {"actor": (reports, report_bytes), "matches": (reports + 2, report_bytes)}
+        sizes = {
+            "actor": (reports, report_bytes),
+            "shares": (worlds, world_report_bytes),
+            "matches": (reports + 2, report_bytes),
+        }
+        workers = 0
         for agent in agents:
             names.append(first_row(agent.spec.id))
             layouts[f"rows {agent.spec.id}"] = Rows.layout(
@@ -108,7 +126,8 @@ class Arena:
                 layouts[f"state {agent.spec.id}"] = VersionedState.layout(agent.state)
                 sizes[f"learner {agent.spec.id}"] = (reports, REPORT_BYTES)
                 names.append(version_of(agent.spec.id))
-                roles.append(worker_name(len(roles) - 1))
+                roles.append(worker_name(workers))
+                workers += 1
         for role in roles:
             names += [beat_of(role), *(time_of(role, kind) for kind in KINDS)]
         layouts["snapshot"] = VersionedState.layout(snapshot)
@@ -185,9 +204,10 @@ class Arena:
             raise
         self.counters = Counters(self._blocks["words"])
 
-    def rows(self, agent: str) -> Rows:
-        """Return one agent's rows."""
-        return Rows(self._blocks[f"rows {agent}"])
+    def rows(self, agent: str, share: Share | None = None) -> Rows:
+        """Return one agent's rows, with columns of all worlds or of those of a share."""
+        worlds = slice(None) if share is None else share.slice
+        return Rows(self._blocks[f"rows {agent}"], worlds)
 
     def states(self, agent: str) -> VersionedState:
         """Return the versions of one agent's state."""
@@ -200,12 +220,36 @@ class Arena:
         return Reports(self._blocks["reports"], f"learner {agent}")
 
     def snapshots(self) -> VersionedState:
-        """Return the actor's snapshots; version k is that of boundary k."""
+        """Return the snapshots; version k is that of boundary k."""
         return VersionedState(self._blocks["snapshot"], self.counters, SNAPSHOT)
 
+    def share_snapshots(self, share: Share) -> VersionedState:
+        """Return what the actor of a share writes of the snapshots: its worlds."""
+        snapshots = self.snapshots()
+        names = [name for name in snapshots.names if name not in BOUNDARY_ARRAYS]
+        return snapshots.part(names, snapshot_counter(share.number), share.slice)
+
+    def boundary_snapshots(self) -> VersionedState:
+        """Return what is written of the snapshots when all shares are complete."""
+        return self.snapshots().part(BOUNDARY_ARRAYS, SNAPSHOT)
+
+    def begin_shares(self) -> None:
+        """Have all shares begin at the newest snapshot, however worlds are divided.
+
+        Turns committed for all worlds stay committed. Called while no process plays.
+        """
+        commit, snapshot = self.counters.load(COMMIT), self.counters.load(SNAPSHOT)
+        for i in range(most_shares(len(self._blocks["reports"]["shares"]))):
+            self.counters.note(commit_counter(i), commit)
+            self.counters.note(snapshot_counter(i), snapshot)
+
     def actor_reports(self) -> Reports:
-        """Return the actor's reports of rounds."""
+        """Return the reports of rounds by all actors together."""
         return Reports(self._blocks["reports"], "actor")
+
+    def share_reports(self, share: Share) -> Reports:
+        """Return the reports of rounds by the actor of a share; one is kept."""
+        return Reports(self._blocks["reports"], "shares", share.slice)
 
     def match_reports(self) -> Reports:
         """Return the actor's reports of evaluations, recordings and probes."""

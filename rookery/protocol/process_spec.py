@@ -22,7 +22,32 @@ from rookery.specs import AgentSpec, spec_from_json, spec_to_json
 
 AS_TOML = "\udc00"
 """The key of a value that JSON lacks, such as a date; no setting has it in its name."""
-COPIED = ("groups", "folder", "hosted", "role", "generation", "timed", "sums")
+COPIED = (
+    "groups",
+    "folder",
+    "actors",
+    "share",
+    "hosted",
+    "role",
+    "generation",
+    "timed",
+    "sums",
+)
+
+
+@dataclass(frozen=True)
+class SharedAgent:
+    """An agent that several workers train in turn, and the rounds of one of them."""
+
+    agent: int
+    workers: int
+    """How many workers share it."""
+    turn: int
+    """Which rounds are this worker's: `turn`, and every `workers`-th before and after."""
+
+    def includes(self, number: int) -> bool:
+        """Whether round `number` is learned by this worker."""
+        return (number - self.turn) % self.workers == 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +68,12 @@ class ProcessSpec:
     """Whether to measure the time of protocol calls, which itself takes time."""
     sums: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of users' files when the run started, by path."""
+    actors: int = 1
+    """How many actors share out the worlds."""
+    share: int = 0
+    """Which of the shares this process plays, if it is an actor."""
+    shared: Sequence[SharedAgent] = ()
+    """The agents that it trains in some rounds, and other workers in the others."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -51,7 +82,10 @@ class ProcessSpec:
             "agents": [spec_to_json(spec) for spec in self.agents],
             "groups": [list(group) for group in self.groups],
             "folder": self.folder,
+            "actors": self.actors,
+            "share": self.share,
             "hosted": list(self.hosted),
+            "shared": [[share.agent, share.workers, share.turn] for share in self.shared],
             "role": self.role,
             "generation": self.generation,
             "timed": self.timed,
@@ -78,7 +112,9 @@ class ProcessSpec:
             tree["game"] = {"name": tree["game"]["name"]}
         config = resolve(tree, settings or Settings)
         agents = [spec_from_json(spec) for spec in data["agents"]]
-        return cls(config, agents, **{key: data[key] for key in COPIED})
+        shared = [SharedAgent(*share) for share in data["shared"]]
+        copied = {key: data[key] for key in COPIED}
+        return cls(config, agents, shared=shared, **copied)
 
 
 def game_name(data: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rookery.config.run import Config
 from rookery.protocol.arena import COMMIT, GATE, HANDED, SNAPSHOT
+from rookery.protocol.shares import snapshot_counter
 from rookery.shm.counters import Counters, version_of
 from rookery.shm.heartbeat import Heartbeat
 
@@ -77,15 +78,40 @@ class RoundSchedule:
         else:
             self._until_complete(number - 1)
 
-    def await_learning(self, number: int, on_policy: bool) -> int:
-        """Wait until round `number` can be learned; return up to which turn of rows."""
+    def await_learning(
+        self, number: int, on_policy: bool, agents: Sequence[str] = ()
+    ) -> int:
+        """Wait until some agents can learn round `number`; return up to which turn of rows.
+
+        What the round needs is the agents' own last versions and the rows. Other agents can
+        still be learning the round before.
+        """
         self._until(GATE, number)
         if self._schedule == "async":
             return self._await_rows(number, on_policy)
-        self._until_complete(number - 1)
+        for agent in agents:
+            self._until(version_of(agent), number)
         boundary = number if self._schedule == "sync" else number - 1
         self._until(COMMIT, boundary * self._turns)
         return boundary * self._turns
+
+    def await_shares(self, number: int, shares: int) -> None:
+        """Wait until all shares of a round are played."""
+        for share in range(shares):
+            self._until(snapshot_counter(share), number + 1)
+
+    def can_publish(self, number: int) -> bool:
+        """Whether version `number` can be published.
+
+        It overwrites version `number` - 2, which a restarted actor or a checkpoint can need
+        until boundary `number` - 1 is complete. In async they use the newest version.
+        """
+        return self._schedule == "async" or self.is_complete(number - 1)
+
+    def await_publishing(self, number: int) -> None:
+        """Wait until version `number` can be published."""
+        if self._schedule != "async":
+            self._until_complete(number - 1)
 
     def await_end(self, rounds: int) -> None:
         """Wait until the last boundary is complete."""

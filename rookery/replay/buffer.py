@@ -9,12 +9,12 @@ not touch in the meantime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 
 from rookery.errors import RookeryError
+from rookery.replay.drawing import NEVER, OUTCOME, SLOT, WORLD, Paths, follow
 from rookery.replay.frames import stack
 from rookery.replay.nstep import Segment, n_step_transitions
 from rookery.replay.rows import PART, Rows
@@ -74,14 +74,20 @@ class ReplayWriter:
         columns["version"][slot] = version
 
     def write_outcome(
-        self, turn: int, rewards: Array, terminated: Array, truncated: Array
+        self,
+        turn: int,
+        rewards: Array,
+        terminated: Array,
+        truncated: Array,
+        seal: bool = True,
     ) -> None:
-        """Write the outcome of the turn, and seal the rows."""
+        """Write the outcome of the turn; seal the rows if they are of all worlds."""
         slot, columns = turn % self.rows.slots, self.rows.columns
         columns["reward"][slot] = rewards
         columns["terminated"][slot] = terminated
         columns["truncated"][slot] = truncated
-        self.rows.seal(turn)
+        if seal:
+            self.rows.seal(turn)
 
 
 @dataclass(frozen=True)
@@ -102,22 +108,6 @@ class Batch:
     """(transitions, actions): the legal actions where they opened."""
     next_legal: Array | None
     """The legal actions where they closed."""
-
-    def part(self, start: int, stop: int) -> Self:
-        """Return the entries from `start` to `stop`, without copying them."""
-        part: dict[str, Any] = {
-            field.name: _sliced(getattr(self, field.name), start, stop)
-            for field in fields(self)
-        }
-        return replace(self, **part)
-
-
-def _sliced(
-    column: Array | dict[str, Array] | None, start: int, stop: int
-) -> Array | dict[str, Array] | None:
-    if isinstance(column, dict):
-        return {name: array[start:stop] for name, array in column.items()}
-    return None if column is None else column[start:stop]
 
 
 def check_whole(
@@ -168,10 +158,8 @@ class ReplayReader:
         self._shape_rewards, self._first = shape_rewards, first
         self.worlds = rows.columns["age"].shape[1]
         self._window = -(-capacity // self.worlds)
-        shape = (rows.slots, self.worlds)
-        self._closes = np.zeros(shape, np.int64)
-        self._returns = np.zeros(shape, np.float32)
-        self._discounts = np.zeros(shape, np.float32)
+        self._outcomes = np.zeros((rows.slots, self.worlds), OUTCOME)
+        self._outcomes["closes"] = NEVER
         self.usable = np.empty(0, np.int64)
         """The transitions that can be learned from, in order."""
         self._open = np.empty(0, np.int64)
@@ -250,9 +238,11 @@ class ReplayReader:
         is_closed = is_pending & (transitions.closes < len(turns))
         opened, worlds = np.nonzero(is_closed)
         rows = (slots[opened], worlds)
-        self._closes[rows] = transitions.closes[is_closed] + start
-        self._returns[rows] = transitions.returns[is_closed]
-        self._discounts[rows] = transitions.discounts[is_closed]
+        self._outcomes["closes"][rows] = transitions.closes[is_closed] + start
+        self._outcomes["returns"][rows] = transitions.returns[is_closed]
+        self._outcomes["discounts"][rows] = transitions.discounts[is_closed]
+        for name in ("action", "age"):
+            self._outcomes[name][slots] = columns[name][slots]
         self._open = numbers[is_pending & segment.active & ~is_closed]
         return numbers[is_closed]
 
@@ -293,7 +283,7 @@ class ReplayReader:
     def closes(self, transitions: Array) -> Array:
         """Return the turns in which usable transitions closed."""
         turns, worlds = self.opening(transitions)
-        return self._closes[turns % self.rows.slots, worlds]
+        return self._outcomes["closes"][turns % self.rows.slots, worlds]
 
     def observations(self, turns: Array, worlds: Array) -> dict[str, Array]:
         """Return the stacked observations of some rows: part to (n, frames, *shape)."""
@@ -309,7 +299,7 @@ class ReplayReader:
     def outcomes(self, turns: Array, worlds: Array) -> tuple[Array, Array]:
         """Return returns and discounts of the usable transitions that open in some rows."""
         rows = (turns % self.rows.slots, worlds)
-        return self._returns[rows], self._discounts[rows]
+        return self._outcomes["returns"][rows], self._outcomes["discounts"][rows]
 
     def batch(self, transitions: Array) -> Batch:
         """Return transitions with everything that a value-based learner needs."""
@@ -330,3 +320,31 @@ class ReplayReader:
             legal=self.at("legal", turns, worlds) if masked else None,
             next_legal=self.at("legal", closes, worlds) if masked else None,
         )
+
+    def follow(self, transitions: Array, factor: float, paths: Paths, agent: int) -> None:
+        """Fill in the paths of an agent of a group that begin with usable transitions.
+
+        Args:
+            transitions: (passes × batch).
+            factor: scale of the returns.
+            paths: those of the group.
+            agent: the agent's place in the group.
+        """
+        follow(
+            transitions,
+            agent,
+            self._outcomes,
+            np.float32(factor),
+            paths.addresses,
+            paths.actions,
+            paths.returns,
+            paths.discounts,
+            paths.taken,
+            paths.continues,
+        )
+        if paths.legal is not None and paths.next_legal is not None:
+            slots, worlds = (paths.addresses[:, agent, :, k] for k in (SLOT, WORLD))
+            legal = self.rows.columns["legal"][slots, worlds]
+            batch = paths.actions.shape[2]
+            paths.legal[:, agent] = legal[:, :batch]
+            paths.next_legal[:, agent] = legal[:, batch:]

@@ -1,7 +1,9 @@
 """Frame stacking: the last observations of an episode, as a network sees them.
 
-There is a single stacking function. The actor applies it to the rows it has just written,
-so an agent is trained on exactly the observations it acted on, bit for bit.
+`stack` reads observations from rows, and `scale_into` writes them into the inputs of
+networks. `fill` (drawing.py) does both in one compiled loop, and is tested against these
+two. Actors apply it to the rows they have just written, and learners to those they have
+sampled: an agent is trained on exactly the observations it acted on, bit for bit.
 """
 
 from __future__ import annotations
@@ -31,3 +33,11 @@ def stack(rows: Rows, name: str, turns: Array, worlds: Array, frames: int) -> Ar
     stacked = rows.parts[name][slots, worlds[:, None]]
     stacked[back > age[:, None]] = 0
     return stacked
+
+
+def scale_into(inputs: Array, observations: Array, scale: float) -> None:
+    """Write the numbers of a part, times its scale, into network inputs."""
+    if scale == 1.0:
+        inputs[...] = observations
+    else:
+        np.multiply(observations, scale, out=inputs, casting="unsafe")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rookery.kernels import kernel
 from rookery.specs import Array
 
 
@@ -32,7 +33,7 @@ class Transitions:
     closes: Array
     """The row it closes at, as an index into the segment; past its end: not closed yet."""
     returns: Array
-    """The discounted sum of rewards before that row."""
+    """The discounted sum of rewards before that row; 0 if it has not closed yet."""
     discounts: Array
     """The discount of the value bootstrapped from that row; 0 after `terminated`."""
 
@@ -48,55 +49,58 @@ def n_step_transitions(
         discount: per turn, or per step of the agent.
         per_step: whether to discount by the agent's own steps (its active rows).
     """
-    turns = len(segment.active)
-    row = np.arange(turns)[:, None] + np.zeros_like(segment.active, np.int64)
-    end_row = _next_flagged(segment.terminated | segment.truncated, row)
-    closing_row = end_row + 1
-    next_active = _shifted(_next_flagged(segment.active, row), turns)
-    nth_active = row
-    for _ in range(n_step):
-        nth_active = _at(next_active, nth_active, turns)
-    closes = np.minimum(nth_active, closing_row)
-    clock = np.cumsum(segment.active, axis=0) if per_step else row
-    returns, elapsed = _discounted_sums(segment.rewards, row, closes, clock, discount)
-    if per_step:  # the closing row is not active, but the agent's last step is over there
-        elapsed = elapsed + ~_at(segment.active, closes, True)
-    is_terminal = (closes == closing_row) & _at(segment.terminated, end_row, False)
-    discounts = np.where(is_terminal, 0.0, discount**elapsed)
-    closes = np.where(segment.active & (closes < turns), closes, turns)
-    return Transitions(closes, returns.astype(np.float32), discounts.astype(np.float32))
+    shape = segment.active.shape
+    closes, returns, discounts = (
+        np.empty(shape, np.int64),
+        *np.zeros((2, *shape), np.float32),
+    )
+    _assemble(
+        np.ascontiguousarray(segment.active),
+        np.ascontiguousarray(segment.rewards, np.float64),
+        np.ascontiguousarray(segment.terminated),
+        np.ascontiguousarray(segment.truncated),
+        n_step,
+        discount ** np.arange(len(segment.active) + 1),
+        per_step,
+        closes,
+        returns,
+        discounts,
+    )
+    return Transitions(closes, returns, discounts)
 
 
-def _next_flagged(flags: Array, row: Array) -> Array:
-    """Return for each row the first flagged row from it on; past the end if none is."""
-    flagged = np.where(flags, row, len(flags))
-    return np.minimum.accumulate(flagged[::-1], axis=0)[::-1]
-
-
-def _shifted(values: Array, fill: int) -> Array:
-    """Return for each row the value of the row after it."""
-    return np.concatenate([values[1:], np.full_like(values[:1], fill)])
-
-
-def _at(values: Array, rows: Array, fill: int | bool) -> Array:
-    """Return the values of some rows, and `fill` past the end."""
-    padded = np.concatenate([values, np.full_like(values[:1], fill)])
-    return np.take_along_axis(padded, np.minimum(rows, len(values)), axis=0)
-
-
-def _discounted_sums(
-    rewards: Array, row: Array, closes: Array, clock: Array, discount: float
-) -> tuple[Array, Array]:
-    """Return the discounted rewards of each row's transition, and the time it takes.
-
-    Time is measured by the clock: a reward at row t' is discounted by clock[t'] - clock[t].
-    """
-    turns = len(rewards)
-    sums = np.zeros(rewards.shape)
-    longest = int((np.minimum(closes, turns) - row).max(initial=0))
-    for offset in range(longest):
-        later = row + offset
-        within = (later < closes) & (later < turns)
-        elapsed = np.maximum(_at(clock, later, 0) - clock, 0)
-        sums += np.where(within, discount**elapsed * _at(rewards, later, 0), 0)
-    return sums, np.maximum(_at(clock, closes, 0) - clock, 0)
+@kernel
+def _assemble(
+    active: Array,
+    rewards: Array,
+    terminated: Array,
+    truncated: Array,
+    n_step: int,
+    powers: Array,
+    per_step: bool,
+    closes: Array,
+    returns: Array,
+    discounts: Array,
+) -> None:
+    """Follow each row until its transition closes; `powers` are those of the discount."""
+    turns, worlds = active.shape
+    for opens in range(turns):
+        for world in range(worlds):
+            closes[opens, world] = turns
+            if not active[opens, world]:
+                continue
+            total, own_steps = 0.0, 0
+            for row in range(opens, turns - 1):
+                elapsed = own_steps if per_step else row - opens
+                total += powers[elapsed] * rewards[row, world]
+                ends = terminated[row, world] or truncated[row, world]
+                # The agent's last step is over in the closing row, though it is not active.
+                if active[row + 1, world] or ends:
+                    own_steps += 1
+                if ends or own_steps == n_step:
+                    elapsed = own_steps if per_step else row + 1 - opens
+                    closes[opens, world] = row + 1
+                    returns[opens, world] = total
+                    if not terminated[row, world]:
+                        discounts[opens, world] = powers[elapsed]
+                    break

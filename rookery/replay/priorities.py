@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rookery.config.agent import ReplayConfig
+from rookery.kernels import kernel
 from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
@@ -51,17 +52,11 @@ class Priorities:
     def sample(self, uniforms: Array) -> tuple[Array, Array]:
         """Return transitions for numbers in [0, 1), and their importance weights."""
         total = self._tree[1]
-        target = uniforms * total
-        node = np.ones(len(uniforms), np.int64)
-        while node[0] < self._leaves:
-            left = self._tree[2 * node]
-            goes_right = target >= left
-            target = np.where(goes_right, target - left, target)
-            node = 2 * node + goes_right
-        transitions = self._transitions(node - self._leaves)
-        probability = self._tree[node] / total
+        leaves = np.empty(len(uniforms), np.int64)
+        _find(self._tree, uniforms * total, leaves)
+        probability = self.leaves[leaves] / total
         weights = (len(self._reader.usable) * probability) ** -self._settings.correction
-        return transitions, (weights / weights.max()).astype(np.float32)
+        return self._transitions(leaves), (weights / weights.max()).astype(np.float32)
 
     def update(self, transitions: Array, errors: Array) -> None:
         """Set the priorities of transitions from their newest TD errors."""
@@ -86,8 +81,34 @@ class Priorities:
         return turns * self._reader.worlds + worlds
 
     def _set(self, leaves: Array, priorities: Array) -> None:
-        node = self._leaves + leaves
-        self._tree[node] = priorities
-        while len(node) and node[0] > 1:
-            node = node >> 1  # a parent of two leaves gets the same sum twice
-            self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
+        _set(self._tree, leaves, priorities)
+
+
+# The root of a tree is node 1, the children of node n are 2n and 2n + 1, and the second
+# half are the leaves.
+
+
+@kernel
+def _find(tree: Array, targets: Array, leaves: Array) -> None:
+    """Write the leaf in which each target is, if all priorities are laid side by side."""
+    first_leaf = len(tree) // 2
+    for i in range(len(targets)):
+        target, node = targets[i], 1
+        while node < first_leaf:
+            node *= 2
+            if target >= tree[node]:
+                target -= tree[node]
+                node += 1
+        leaves[i] = node - first_leaf
+
+
+@kernel
+def _set(tree: Array, leaves: Array, priorities: Array) -> None:
+    """Set the priorities of leaves; of a leaf that comes twice, the last."""
+    first_leaf = len(tree) // 2
+    for i in range(len(leaves)):
+        node = first_leaf + leaves[i]
+        tree[node] = priorities[i]
+        while node > 1:
+            node //= 2
+            tree[node] = tree[2 * node] + tree[2 * node + 1]

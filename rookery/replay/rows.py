@@ -7,6 +7,7 @@ only here, for the actor that writes rows and the learner that reads them.
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import Any
 
@@ -50,12 +51,20 @@ def row_dtype(spec: AgentSpec, worlds: int, hidden: int = 0) -> np.dtype[Any]:
 class Rows:
     """One agent's rows, in a block."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, worlds: slice = slice(None)) -> None:
+        """Map the rows.
+
+        Args:
+            block: of the rows.
+            worlds: which worlds the columns are of; slots are sealed and read as a whole.
+        """
         self._block = block
         self.records = block["slots"]
         self.slots = len(self.records)
+        columns = {name: self.records[name] for name in self.records.dtype.names or ()}
         self.columns: dict[str, Array] = {
-            name: self.records[name] for name in self.records.dtype.names or ()
+            name: column[:, worlds] if column.ndim > 1 else column
+            for name, column in columns.items()
         }
         """Column name to (slots, worlds, …), in place."""
         self.parts = {
@@ -63,6 +72,8 @@ class Rows:
             for name, column in self.columns.items()
             if name.startswith(PART)
         }
+        self.flat_parts = {name: _flat(column) for name, column in self.parts.items()}
+        """Part name to (slots, worlds, numbers), in place; bool as uint8."""
         self._bytes = self.records.view(np.uint8).reshape(self.slots, -1)
         self.row_bytes = self._bytes.shape[1]
         checksum = self.records.dtype.fields["checksum"]  # type: ignore[index]
@@ -114,6 +125,11 @@ class Rows:
         for turn in turns:
             self.seal(turn)
         return turns.start
+
+
+def _flat(part: Array) -> Array:
+    flat = part.reshape(*part.shape[:2], math.prod(part.shape[2:]))
+    return flat.view(np.uint8) if flat.dtype == np.bool_ else flat
 
 
 def sequence_of(turn: int) -> int:

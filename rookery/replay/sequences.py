@@ -12,19 +12,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.replay.buffer import Batch, ReplayReader
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
 
 @dataclass(frozen=True)
-class Sequences(Batch):
+class Sequences:
     """Sequences of one agent; arrays are (sequences, rows, …) unless stated otherwise.
 
     `returns`, `discounts` and `actions` are those of the transition that opens in a row.
-    `next_seen` and `next_legal` are empty: the row at which a transition closes is part of
-    the sequence.
     """
 
+    turns: Array
+    """The turn of a row."""
+    worlds: Array
+    """The world of a row."""
+    actions: Array
+    returns: Array
+    discounts: Array
+    legal: Array | None
     hidden: Array
     """(sequences, units): the hidden state in the first row."""
     starts: Array
@@ -33,10 +39,6 @@ class Sequences(Batch):
     """The row of the sequence at which a transition closes."""
     trained: Array
     """Whether the transition that opens in a row is learned from."""
-
-    def rows(self) -> dict[str, Array]:
-        """Return the observations of all rows, (sequences × rows, frames, *shape)."""
-        return {name: part.reshape(-1, *part.shape[2:]) for name, part in self.seen.items()}
 
 
 class Timeline:
@@ -95,18 +97,14 @@ class Timeline:
     ) -> Sequences:
         reader = self._reader
         returns, discounts = reader.outcomes(turns, worlds)
-        flat = reader.observations(turns.ravel(), worlds.ravel())
         masked = "legal" in reader.rows.columns
         return Sequences(
-            seen={
-                k: part.reshape(*turns.shape, *part.shape[1:]) for k, part in flat.items()
-            },
-            next_seen={},
+            turns=turns,
+            worlds=worlds,
             actions=reader.at("action", turns, worlds),
             returns=np.where(trained, returns, 0),
             discounts=np.where(trained, discounts, 0),
             legal=reader.at("legal", turns, worlds) if masked else None,
-            next_legal=None,
             hidden=reader.at("hidden", turns[:, 0], worlds[:, 0]),
             starts=starts,
             closes=closes,

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 UNSEALED = (
     "workers",
+    "actors",
     "restarts.limit",
     "restarts.silence",
     "checkpoints.every_rounds",
@@ -28,6 +29,7 @@ CHANGEABLE = (
     "probe.*",
     "checkpoints.*",
     "workers",
+    "actors",
     "restarts.*",
     *RATE,
 )

@@ -34,7 +34,7 @@ from rookery.storage.arrays import Damaged
 from rookery.storage.summed_json import read_with_checksum, write_with_checksum
 
 SEAL = "seal.json"
-ARITHMETIC = 2
+ARITHMETIC = 3
 """The version of Rookery's arithmetic.
 
 Raise it with every change after which the same settings and seed give different bits, even
@@ -43,7 +43,9 @@ exact.
 """
 FIRST_ARITHMETIC = 1
 """The version of everything that was written before versions were recorded."""
-DECIDES_BITS = ("arithmetic", "torch", "numpy", "processor")
+COMPILER = ("numba", "llvmlite")
+"""What compiles loops; there were none before version 3 of the arithmetic."""
+DECIDES_BITS = ("arithmetic", "torch", "numpy", *COMPILER, "processor")
 """The entries of `machine` that change bits; Rookery's own version is for information."""
 Seal = dict[str, Any]
 
@@ -51,17 +53,18 @@ Seal = dict[str, Any]
 def machine() -> dict[str, Any]:
     """Return the software versions and the processor that a run computes with."""
     return {
-        "rookery": _version(),
+        "rookery": _version("rookery"),
         "arithmetic": ARITHMETIC,
         "torch": torch.__version__,
         "numpy": np.__version__,
+        **{name: _version(name) for name in COMPILER},
         "processor": _processor(),
     }
 
 
-def _version() -> str:
+def _version(package: str) -> str:
     try:
-        return version("rookery")
+        return version(package)
     except PackageNotFoundError:  # not installed, only on the path
         return "unknown"
 
@@ -88,7 +91,7 @@ def _machine_changes(recorded: Mapping[str, Any]) -> str:
     changes = [
         f"{labels.get(key, key)} {then.get(key, 'unknown')} (now {now[key]})"
         for key in DECIDES_BITS
-        if then.get(key) != now[key]
+        if then.get(key) != now[key] and (key in then or key not in COMPILER)
     ]
     return " and ".join(changes)
 

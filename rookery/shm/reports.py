@@ -27,8 +27,16 @@ class Reports:
     before its slot is reused, since no round starts that main has not allowed.
     """
 
-    def __init__(self, block: Block, writer: str) -> None:
-        self._slots = block[writer]
+    def __init__(self, block: Block, writer: str, joined: slice | None = None) -> None:
+        """Map the reports of a writer.
+
+        Args:
+            block: of all reports.
+            writer: whose reports.
+            joined: slots that are used as a single one.
+        """
+        slots = block[writer]
+        self._slots = slots if joined is None else slots[joined].reshape(1, -1)
 
     @staticmethod
     def layout(sizes: Mapping[str, tuple[int, int]]) -> BlockLayout:

@@ -8,6 +8,7 @@ published in the same way.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from typing import Any
 
 from rookery.shm.block import Block, BlockLayout
@@ -36,7 +37,29 @@ class VersionedState:
             for slot in (0, 1)
         ]
         self._counters, self._counter = counters, counter
-        self.names = tuple(self._slots[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        return tuple(self._slots[0])
+
+    def part(
+        self, names: Collection[str], counter: str, worlds: slice = slice(None)
+    ) -> VersionedState:
+        """Return some of the arrays, or some worlds of them, with a counter of their own.
+
+        Args:
+            names: of the arrays.
+            counter: the name of the counter that publishes this part.
+            worlds: which entries of the first axis.
+        """
+        part = copy(self)
+        part._counter = counter
+        part._slots = [
+            {name: array[worlds] for name, array in slot.items() if name in names}
+            for slot in self._slots
+        ]
+        return part
 
     @staticmethod
     def layout(shapes: Shapes) -> BlockLayout:

@@ -6,8 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO
+
+from psutil import pid_exists
 
 FORBIDDEN = {os.strerror(code) for code in (errno.EACCES, errno.EPERM, errno.EROFS)}
 
@@ -36,6 +39,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     # Left behind by a killed process with the same id, or a link planted in its place.
     partial.unlink(missing_ok=True)
+    _remove_leftovers(path)
     try:
         with partial.open("xb") as file:
             yield file
@@ -45,6 +49,14 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             partial.unlink()
         raise
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Delete what processes that were killed had written of a file."""
+    for leftover in path.parent.glob(f".{escape(path.name)}.*.partial"):
+        pid = leftover.name.removesuffix(".partial").rpartition(".")[2]
+        if pid.isdigit() and not pid_exists(int(pid)):
+            leftover.unlink(missing_ok=True)
 
 
 def replace_whole(path: Path, data: bytes) -> None:

@@ -7,24 +7,22 @@ the other at any boundary, and the bits are the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
-
-import numpy as np
 
 from rookery.actor.parts import RunParts
 from rookery.actor.process import ActorProcess, play
-from rookery.errors import RookeryError
 from rookery.learner.learner import LearnerWorker
 from rookery.learner.process import learn
-from rookery.protocol.arena import ACTOR, HANDED, SNAPSHOT, worker_name
+from rookery.protocol.arena import HANDED, actor_name, worker_name
+from rookery.protocol.shares import shares_of, snapshot_counter
 from rookery.shm.counters import version_of
 from rookery.shm.heartbeat import Heartbeat
 from rookery.supervisor.launcher import Child, start
-from rookery.supervisor.supervisor import CannotStart, Limits, Supervisor
+from rookery.supervisor.supervisor import Limits, Supervisor
 from rookery.training.assignment import assign_agents
-from rookery.training.autoscale import Autoscaler, processes_text
+from rookery.training.autoscale import cores
+from rookery.training.round_model import Processes
 
 POLL_SECONDS = 0.05
 """How long main waits for a round before it looks after the processes again."""
@@ -44,57 +42,83 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Plays and learns each round in this process, one after the other."""
+    """Plays and learns each round in this process, one after the other.
 
-    def __init__(self, parts: RunParts) -> None:
+    With several actors their shares are played in turn, which is the reference for playing
+    them in parallel.
+    """
+
+    def __init__(self, parts: RunParts, actors: int | None = None) -> None:
+        """Take over a run; `actors` is the number of shares, by default as set."""
         heartbeat = Heartbeat(stop=parts.stop)
-        self.actor_process = ActorProcess(parts, heartbeat)
+        if actors is not None:
+            parts = replace(parts, process_spec=replace(parts.process_spec, actors=actors))
+        self.actors = parts.process_spec.actors
+        self.actor_processes = [
+            ActorProcess(parts, heartbeat, share) for share in range(self.actors)
+        ]
         hosts_all = replace(parts.process_spec, hosted=range(len(parts.agents)))
         self.worker = LearnerWorker(hosts_all, parts.agents, parts.arena, heartbeat)
-        self._played = self.actor_process.actor.begin()
+        parts.arena.begin_shares()
+        self._played = min(actor.begin() for actor in self.actor_processes)
         """The last round that was played before this executor took over."""
+        self.actor_processes[0].complete(self._played)
         self.worker.begin()
         self._is_closed = False
 
     def advance(self, number: int) -> None:
         """Play and learn a round, or the rest of it."""
         if number > self._played:
-            self.actor_process.play_round(number)
+            for actor in self.actor_processes:
+                actor.play_round(number)
+            self.actor_processes[0].complete(number)
         self.worker.learn_round(number)
 
     def finish(self) -> None:
         """Run the evaluations of the last boundary."""
-        self.actor_process.finish()
+        self.actor_processes[0].finish()
 
     def close(self) -> None:
         """Close the game, and let go of all shared memory."""
         if self._is_closed:
             return
         self._is_closed = True
-        self.actor_process.close()
-        del self.actor_process, self.worker  # the run's arrays are freed with them
+        for actor in self.actor_processes:
+            actor.close()
+        del self.actor_processes, self.worker  # the run's arrays are freed with them
 
 
 class ProcessPool:
-    """One actor process and some workers, each hosting the learners of some agents."""
+    """Some actors that share out the worlds, and workers that host agents' learners."""
 
-    def __init__(self, parts: RunParts, workers: int) -> None:
+    def __init__(self, parts: RunParts, processes: Processes) -> None:
         """Plan the processes; `start` starts them.
 
         Args:
             parts: of the run.
-            workers: how many worker processes to have.
+            processes: how many actors and workers to have.
         """
-        self._parts = parts
+        self._parts, self.processes = parts, processes
         generation = parts.arena.counters.load(HANDED) + 1
-        self._process_spec = replace(parts.process_spec, generation=generation)
-        hosted = assign_agents(parts.agents, workers)
-        self.hosted = {worker_name(i): numbers for i, numbers in enumerate(hosted)}
-        """The numbers of the agents whose learners each worker hosts, by role."""
-        self._has_begun = False
-        progress = {ACTOR: SNAPSHOT} | {
-            role: version_of(self._hosted_ids(role)[0]) for role in self.hosted
+        actors, workers = processes.actors, processes.workers
+        config = parts.process_spec.config
+        self._process_spec = replace(
+            parts.process_spec, generation=generation, actors=actors
+        )
+        shares = shares_of(config.worlds, actors)
+        self.shares = {actor_name(share): share.number for share in shares}
+        """The share that each actor plays, by role."""
+        self._assignment = assign_agents(
+            parts.agents, workers, config.schedule, spare_core=actors + workers <= cores()
+        )
+        self._workers = {worker_name(i): i for i in range(len(self._assignment.hosted))}
+        self.hosted = {
+            role: self._assignment.agents_of(i) for role, i in self._workers.items()
         }
+        """The numbers of the agents that each worker trains, by role; some are shared."""
+        self._has_begun = False
+        progress = {role: snapshot_counter(share) for role, share in self.shares.items()}
+        progress |= {role: version_of(self._hosted_ids(role)[0]) for role in self.hosted}
         restarts = parts.process_spec.config.restarts
         self.supervisor = Supervisor(
             self._launch,
@@ -119,13 +143,19 @@ class ProcessPool:
         return self._parts.tell(event, role, **agents, **details)
 
     def _launch(self, role: str) -> Child:
+        process_spec = replace(self._process_spec, role=role)
+        if role in self.shares:
+            process_spec = replace(process_spec, share=self.shares[role])
+            memory = self._parts.arena.describe()
+            return start(role, play, process_spec.to_json(), memory)
+        worker = self._workers[role]
         process_spec = replace(
-            self._process_spec, role=role, hosted=self.hosted.get(role, ())
+            process_spec,
+            hosted=self._assignment.hosted[worker],
+            shared=self._assignment.shared[worker],
         )
-        ids = None if role == ACTOR else self._hosted_ids(role)
-        entry_point = play if role == ACTOR else learn
-        memory = self._parts.arena.describe(ids)
-        return start(role, entry_point, process_spec.to_json(), memory)
+        memory = self._parts.arena.describe(self._hosted_ids(role))
+        return start(role, learn, process_spec.to_json(), memory)
 
     def start(self) -> None:
         """Start all processes; they load what they need and wait for their first round.
@@ -133,7 +163,7 @@ class ProcessPool:
         Raises:
             CannotStart: if the system refuses to start one.
         """
-        self.supervisor.start([ACTOR, *self.hosted])
+        self.supervisor.start([*self.shares, *self.hosted])
 
     @property
     def is_ready(self) -> bool:
@@ -164,11 +194,12 @@ class ProcessPool:
             self._parts.stop.check()
             time.sleep(POLL_SECONDS)
         self.supervisor.mark_begun()
+        self._parts.arena.begin_shares()
         self._parts.arena.counters.store(HANDED, self._process_spec.generation)
         self._has_begun = True
 
     def finish(self) -> None:
-        """Wait until the actor has run the last evaluations, and all processes ended."""
+        """Wait until actor 0 has run the last evaluations, and all processes ended."""
         while not self.supervisor.have_ended:
             self._parts.stop.check()
             self.supervisor.watch()
@@ -177,126 +208,3 @@ class ProcessPool:
     def close(self) -> None:
         """End all processes."""
         self.supervisor.close()
-
-
-@dataclass
-class ExecutorSwitch:
-    """Selects the executor of a run, and replaces it at boundaries.
-
-    With a fixed number of workers it is a process pool, as large as the system allows.
-    With `auto` it starts in this process, and the autoscaler decides.
-    """
-
-    parts: RunParts
-    autoscaler: Autoscaler | None
-    """None if the number of workers is fixed."""
-    notes: list[str] = field(default_factory=list)
-    """Messages for the user: which executor is used from now on, and why."""
-    now: Executor | None = None
-    """The executor in use."""
-    _starting: ProcessPool | None = None
-    """A pool whose processes are starting while the run continues in this process."""
-
-    def start(self, workers: int) -> None:
-        """Start with so many workers, or in this process if it is 0."""
-        pool = self._start_pool(workers) if workers else None
-        self.now = pool or InProcess(self.parts)
-
-    def advance(self, number: int) -> None:
-        """Advance to a boundary; if the processes fail to start, do it in this one."""
-        assert self.now is not None
-        try:
-            self.now.advance(number)
-        except CannotStart as error:
-            self._note(f"{error}; the run continues in one process.")
-            self._replace(lambda: InProcess(self.parts))
-            self.now.advance(number)
-
-    def _note(self, line: str) -> None:
-        self.notes.append(line)
-        self.parts.tell("note", line=line)
-
-    def reconsider(self, played: float, learned: float, total: float) -> None:
-        """Time the round that just ended, and change the executor if that pays off.
-
-        Args:
-            played: seconds spent playing.
-            learned: seconds spent learning; 0 if no update was made.
-            total: seconds from boundary to boundary.
-        """
-        if self.autoscaler is None:
-            return
-        if isinstance(self.now, ProcessPool):
-            self.autoscaler.add_pooled(total)
-            if self.autoscaler.is_slower:
-                self._give_up_pool(self.now)
-        elif self._starting is not None:
-            self._hand_over_when_ready(self._starting)
-        else:
-            self.autoscaler.add(played, learned)
-            if self.autoscaler.has_enough:
-                self._decide(self.autoscaler)
-
-    def _give_up_pool(self, pool: ProcessPool) -> None:
-        pool.settle()
-        if self._can_hand_over:
-            self._replace(lambda: InProcess(self.parts))
-            self._note("back to one process: several turned out to be slower here.")
-            self.autoscaler = None
-
-    @property
-    def _can_hand_over(self) -> bool:
-        """Whether the newest snapshot restores the game exactly.
-
-        A game that can only be restored by repeating its episodes cannot be handed over
-        in an episode that is too long for that.
-        """
-        snapshots = self.parts.arena.snapshots()
-        newest = snapshots.read(snapshots.version)
-        return bool(np.all(newest.get("game/exact", True)))
-
-    def _decide(self, autoscaler: Autoscaler) -> None:
-        done = self.parts.arena.snapshots().version
-        choice = autoscaler.decide(self.parts.process_spec.config.rounds - done)
-        self._note(choice.reason)
-        self._starting = self._start_pool(choice.workers) if choice.workers else None
-        if self._starting is None:
-            self.autoscaler = None
-
-    def _hand_over_when_ready(self, pool: ProcessPool) -> None:
-        try:
-            if pool.is_ready and self._can_hand_over:
-                self._starting = None
-                self._replace(lambda: pool)
-        except RookeryError as error:
-            pool.close()
-            self._starting = self.autoscaler = None
-            self._note(f"{error}; the run continues in one process.")
-
-    def _start_pool(self, workers: int) -> ProcessPool | None:
-        """Return a pool with as many workers as the system can start, up to `workers`."""
-        learning = sum(agent.learns for agent in self.parts.agents)
-        for count in range(min(workers, learning), 0, -1):
-            pool = ProcessPool(self.parts, count)
-            try:
-                pool.start()
-                return pool
-            except CannotStart as error:
-                self._note(f"{error}; the run continues with {processes_text(count - 1)}.")
-        return None
-
-    def _replace(self, make: Callable[[], Executor]) -> None:
-        assert self.now is not None
-        self.now.close()
-        self.now = make()
-
-    def finish(self) -> None:
-        """Finish the evaluations of the last boundary."""
-        assert self.now is not None
-        self.now.finish()
-
-    def close(self) -> None:
-        """End all processes and close the game."""
-        for executor in (self.now, self._starting):
-            if executor is not None:
-                executor.close()

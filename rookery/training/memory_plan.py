@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.actor.state import ActorState, snapshot_of
+from rookery.actor.state import ActorState, BoundaryState, snapshot_of
 from rookery.algorithms.agents import capacity_of
 from rookery.algorithms.base import Agent
 from rookery.config.run import Config
@@ -22,6 +22,7 @@ from rookery.games.base import Game
 from rookery.games.registry import Entry
 from rookery.protocol.arena import REPORT_BYTES, AgentMemory, Arena
 from rookery.protocol.schedule import rounds_ahead
+from rookery.protocol.shares import most_shares
 from rookery.replay.buffer import slots_needed
 from rookery.shm.block import MemoryRefused
 from rookery.training.autoscale import cores
@@ -60,11 +61,12 @@ def plan_memory(entry: Entry, config: Config, game: Game, agents: Sequence[Agent
             state = agent.learner.shapes(agent, slots, config.worlds)
         memory.append(AgentMemory(agent.spec, slots, state, agent.hidden))
     players = entry.seat_players(game, [agent.player for agent in agents], config.seed)
-    snapshot = snapshot_of(game, ActorState(agents, game), players)
+    snapshot = BoundaryState.initial(len(agents)).arrays()
+    snapshot |= snapshot_of(game, ActorState(agents, game), players)
     shapes = {name: (array.shape, array.dtype) for name, array in snapshot.items()}
     reports = max(2, rounds_ahead(config))
-    size = report_bytes(config, game)
-    return Arena.planned(config.worlds, memory, shapes, reports, size)
+    sizes = (report_bytes(config, game), world_report_bytes(config, game))
+    return Arena.planned(config.worlds, memory, shapes, reports, *sizes)
 
 
 def slots_of(agent: Agent, config: Config) -> int:
@@ -78,20 +80,37 @@ def slots_of(agent: Agent, config: Config) -> int:
 
 
 def report_bytes(config: Config, game: Game) -> int:
-    """Return the largest possible size of the actor's report of a round.
-
-    An episode takes at least two turns: one that is played and one that closes it.
-    """
+    """Return the largest possible size of the report of a round, of all worlds."""
     agents = len(game.agents)
-    names = sum(len(name.encode()) + 8 for name in game.counts)
-    episode = 64 + names + NUMBER_BYTES * agents * (1 + len(game.counts))
+    names = _count_names_bytes(game)
     ids = sum(6 * len(spec.id) for spec in game.agents)
-    episodes = config.worlds * (config.turns_per_round // 2 + 2)
     probe = PROBE_BYTES if config.probe.code else 0
-    played = ids * 4 + 512 * agents + episodes * episode
+    played = ids * 4 + 512 * agents + config.worlds * _episodes_bytes(config, game)
     means = ids + agents * (NUMBER_BYTES + 8)  # of the returns, or of one count
     evaluated = 2 * (256 + 8 * names + (1 + len(game.counts)) * means)
     return REPORT_BYTES + probe + max(played, evaluated)
+
+
+def world_report_bytes(config: Config, game: Game) -> int:
+    """Return the largest possible size of an actor's report of a round, per world."""
+    agents = len(game.agents)
+    sums = 4 * agents * NUMBER_BYTES
+    lags = agents * NUMBER_BYTES  # once per report, which has at least one world
+    return 256 + sums + lags + _episodes_bytes(config, game)
+
+
+def _episodes_bytes(config: Config, game: Game) -> int:
+    """Return the largest possible size of a world's episodes in a round.
+
+    An episode takes at least two turns: one that is played and one that closes it.
+    """
+    numbers = NUMBER_BYTES * len(game.agents) * (1 + len(game.counts))
+    episode = 80 + _count_names_bytes(game) + numbers
+    return (config.turns_per_round // 2 + 2) * episode
+
+
+def _count_names_bytes(game: Game) -> int:
+    return sum(len(name.encode()) + 8 for name in game.counts)
 
 
 # All memory.
@@ -145,12 +164,14 @@ def check_run(
         MemoryRefused: if the run does not fit, in one line.
     """
     learning = sum(agent.learns for group in groups for agent in group)
+    wanted = 1 if config.actors == "auto" else config.actors
+    actors = min(wanted, most_shares(config.worlds))
     if config.workers != "auto":
         workers = min(config.workers, learning)
-        check_memory(needs_of(arena, config, groups, workers), free)
+        check_memory(needs_of(arena, config, groups, workers, actors), free)
         return ""
-    check_memory(needs_of(arena, config, groups), free)
-    in_parallel = needs_of(arena, config, groups, min(cores(), learning))
+    check_memory(needs_of(arena, config, groups, 0, actors), free)
+    in_parallel = needs_of(arena, config, groups, min(cores(), learning), actors)
     shortage = shortage_of(in_parallel, free)
     return shortage and (
         f"several processes would need {shortage}: the run stays in one process."
@@ -182,7 +203,11 @@ def shortage_of(needs: Sequence[MemoryNeed], free: int) -> str:
 
 
 def needs_of(
-    arena: Arena, config: Config, groups: Sequence[Sequence[Agent]], workers: int = 0
+    arena: Arena,
+    config: Config,
+    groups: Sequence[Sequence[Agent]],
+    workers: int = 0,
+    actors: int = 1,
 ) -> list[MemoryNeed]:
     """Return what a run needs at its peak.
 
@@ -191,6 +216,7 @@ def needs_of(
         config: of the run.
         groups: agents that are trained as one computation.
         workers: how many processes learn; with 0, one process does everything.
+        actors: how many processes play, if others learn.
     """
     planned = arena.sizes()
     shared = planned if config.storage == "memory" else dict.fromkeys(planned, 0)
@@ -204,9 +230,11 @@ def needs_of(
         copies = planned["replays"] + 2 * arena.largest_replay
     if not workers:
         copies = max(0, copies - updates)  # nothing is learned in the meantime
+    processes = workers + actors if workers else 0
+    lower = "workers" if actors == 1 else "workers or actors"
     acting = sum(size.acting_bytes() for group in sizes for size in group)
-    # Main has a state of every agent, its learner another, and the actor its weights.
-    states = shared["states"] + planned["states"] * 3 // 2
+    # Main has a state of every agent, its learner another, and every actor its weights.
+    states = shared["states"] + planned["states"] * (2 + actors) // 2
     return [
         _replay_need(shared["replays"], copies),
         MemoryNeed(
@@ -217,7 +245,7 @@ def needs_of(
         MemoryNeed(
             "reports and snapshots", shared["the rest"], "worlds or turns_per_round"
         ),
-        MemoryNeed("processes", PROCESS_BYTES * (workers + 1) if workers else 0, "workers"),
+        MemoryNeed("processes", processes * PROCESS_BYTES, lower),
     ]
 
 

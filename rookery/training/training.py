@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.actor.actor import PlayedRound
 from rookery.actor.parts import RunParts
 from rookery.actor.policies import PublishedWeights
+from rookery.actor.reports import PlayedRound
 from rookery.algorithms.agents import (
     build_agents,
     check_agents,
@@ -46,9 +46,10 @@ from rookery.specs import Array
 from rookery.stop import StopFlag
 from rookery.storage.arrays import shapes_of
 from rookery.supervisor.supervisor import Tell
+from rookery.training.actors import possible_actors, resolve_actors
 from rookery.training.autoscale import Autoscaler
-from rookery.training.executors import ExecutorSwitch
 from rookery.training.memory_plan import check_run, plan_memory
+from rookery.training.switch import ExecutorSwitch
 from rookery.training.warnings import advise
 
 MEMORY = "memory"
@@ -198,12 +199,15 @@ class Training:
             exact_groups, inexact = split_groups(
                 groups, config.seed, config.worlds, config.turns_per_round
             )
-        warnings = [*filter(None, [shortage]), *inexact, *advise(config, agents)]
+            actors, fewer = resolve_actors(config, exact_groups)
+            possible = possible_actors(config, exact_groups, actors)
+        warnings = [*filter(None, [shortage, fewer]), *inexact, *advise(config, agents)]
         process_spec = ProcessSpec(
             config,
             game.agents,
             [[agent.number for agent in group] for group in exact_groups],
             str(folder or ""),
+            actors=actors,
             timed=timed,
             sums=file_sums(config),
         )
@@ -214,7 +218,7 @@ class Training:
         parts = RunParts(
             entry, process_spec, agents, arena, schedule, stop or StopFlag(), tell
         )
-        autoscaler = Autoscaler(config, agents) if can_switch else None
+        autoscaler = Autoscaler(config, agents, possible) if can_switch else None
         executor = ExecutorSwitch(parts, autoscaler)
         return cls(parts, learners, executor, initial_states, warnings)
 
@@ -252,9 +256,7 @@ class Training:
             learned = completed.learned
             updated = any(m.get("updates", 0) > 0 for m in learned.metrics.values())
             self.executor.reconsider(
-                completed.played.seconds,
-                learned.seconds if updated else 0.0,
-                completed.seconds,
+                completed.played.seconds, learned.seconds if updated else 0.0
             )
         self.executor.finish()
 

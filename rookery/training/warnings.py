@@ -30,6 +30,7 @@ def _processes(config: Config, learning: int) -> Iterator[str]:
             "schedule is async: results depend on timing, and cannot be reproduced bit for "
             "bit."
         )
+    yield from _actors(config)
     if config.workers == "auto":
         return
     if config.workers > max(learning, 1):
@@ -41,6 +42,21 @@ def _processes(config: Config, learning: int) -> Iterator[str]:
         yield (
             f"workers is {config.workers}, but there are {cores()} cores: more workers "
             "than cores share the cores, and are no faster."
+        )
+
+
+def _actors(config: Config) -> Iterator[str]:
+    if config.actors == "auto" or config.actors == 1:
+        return
+    if config.workers == 0:
+        yield (
+            f"actors is {config.actors}, but workers is 0: one process plays the shares of "
+            "all actors in turn, which is no faster."
+        )
+    elif config.actors > cores():
+        yield (
+            f"actors is {config.actors}, but there are {cores()} cores: more actors than "
+            "cores share the cores, and are no faster."
         )
 
 

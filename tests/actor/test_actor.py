@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from rookery.actor.actor import Actor
+from rookery.actor.boundary import Boundary
 from rookery.actor.policies import PolicyRunner, Weights
-from rookery.actor.state import ActorState, snapshot_of
+from rookery.actor.state import ActorState, BoundaryState, snapshot_of
 from rookery.algorithms.base import Agent, Algorithm, Policy, PolicyOutput
 from rookery.algorithms.common.schedules import epsilon
 from rookery.algorithms.grouping import groups_of
@@ -23,9 +24,11 @@ from rookery.games.guard import GuardedGame
 from rookery.games.players import Player
 from rookery.learner.learner import reader_of
 from rookery.protocol.arena import COMMIT, SNAPSHOT, AgentMemory, Arena
+from rookery.protocol.shares import shares_of
 from rookery.replay.buffer import DamagedRow
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec, Part
+from tests.actor.rewind import rewind
 
 WORLDS, TURNS = 3, 4  # worlds, and turns per round
 SPEC = AgentSpec(
@@ -182,32 +185,44 @@ class Harness:
         }
         weights = {"weights": ((2,), np.float32)}
         memory = [AgentMemory(spec, slots, weights) for spec in self.game.agents]
-        first = snapshot_of(guarded, ActorState(self.agents, guarded), self.players)
+        first = BoundaryState.initial(2).arrays()
+        first |= snapshot_of(guarded, ActorState(self.agents, guarded), self.players)
         shapes = {name: (array.shape, array.dtype) for name, array in first.items()}
         self.arena = Arena.planned(WORLDS, memory, shapes)
         self.arena.allocate()
-        policies = PolicyRunner(groups_of(self.agents), 0, WORLDS)
-        self.actor = Actor(guarded, self.agents, self.players, self.arena, policies, TURNS)
+        shares = shares_of(WORLDS, 1)
+        self.boundary = Boundary(self.agents, self.arena, shares, TURNS)
+        self.replace_actor(self.game)
+        self.actor.begin()
+        self.boundary.begin()
 
     def replace_actor(self, game):
         """Replace the actor and its game; the rows stay."""
+        (share,) = shares_of(WORLDS, 1)
         policies = PolicyRunner(groups_of(self.agents), 0, WORLDS)
         guarded = GuardedGame(game, "meadow")
         self.game = game
-        self.actor = Actor(guarded, self.agents, self.players, self.arena, policies, TURNS)
+        self.actor = Actor(
+            guarded, self.agents, self.players, self.arena, share, policies, TURNS
+        )
+
+    @property
+    def newest(self):
+        """What all worlds have in common at the newest boundary."""
+        snapshots = self.arena.snapshots()
+        return BoundaryState.of_snapshot(snapshots.read(snapshots.version))
 
     def play(self, *rounds):
         """Play rounds; agent i plays round k with weights 10 * k + i."""
-        return [
-            self.actor.play_round(
-                number,
-                Weights(
-                    {i: np.full(2, 10 * (number - 1) + i, np.float32) for i in (0, 1)},
-                    {i: number - 1 for i in (0, 1) if self.agents[i].learns},
-                ),
+        reports = []
+        for number in rounds:
+            weights = Weights(
+                {i: np.full(2, 10 * (number - 1) + i, np.float32) for i in (0, 1)},
+                {i: number - 1 for i in (0, 1) if self.agents[i].learns},
             )
-            for number in rounds
-        ]
+            self.actor.play_round(number, weights)
+            reports.append(self.boundary.complete(number))
+        return reports
 
     def column(self, agent, name):
         """Return a column of all rows written so far, (turns, …)."""
@@ -454,7 +469,7 @@ def test_steps_count_the_turns_in_which_an_agent_was_active(make, in_turn):
     harness.play(1, 2, 3)
 
     active = [harness.column(agent, "active").sum() for agent in (0, 1)]
-    assert harness.actor.state.steps.tolist() == active
+    assert harness.newest.steps.tolist() == active
     assert active[0] > active[1] > 0
 
 
@@ -464,27 +479,31 @@ def test_steps_are_reported(make):
     *_, report = harness.play(1, 2)
 
     reported = [report.metrics[spec.id]["steps"] for spec in harness.game.agents]
-    assert reported == harness.actor.state.steps.tolist()
+    assert reported == harness.newest.steps.tolist()
 
 
 @pytest.mark.shows("C3")
 @both_ways
 @each
-def test_exploration_is_a_function_of_the_agents_own_steps_so_far(make, in_turn, agent):
+def test_exploration_follows_the_agents_own_steps_at_the_start_of_the_round(
+    make, in_turn, agent
+):
     harness = make(in_turn=in_turn)
 
-    harness.play(1, 2, 3)
+    reports = harness.play(1, 2, 3)
 
     probabilities = [
         each.exploration[each.agents.index(agent)]
         for each in harness.scout.inputs
         if agent in each.agents
     ]
-    per_turn = harness.column(agent, "active").sum(axis=1)
-    so_far = np.cumsum(per_turn) - per_turn
+    active = harness.column(agent, "active")
     settings = harness.agents[agent].settings.epsilon
-    assert probabilities == [epsilon(settings, steps) for steps in so_far.tolist()]
-    assert len(set(probabilities)) > 3
+    expected = [epsilon(settings, active[:turn].sum()) for turn in (0, TURNS, 2 * TURNS)]
+    assert probabilities == [each for each in expected for _ in range(TURNS)]
+    assert len(set(probabilities)) == 3
+    spec = harness.game.agents[agent]
+    assert [report.metrics[spec.id]["epsilon"] for report in reports] == expected
 
 
 @pytest.mark.shows("C3")
@@ -565,7 +584,8 @@ def test_a_snapshot_is_published_at_every_boundary(make):
     taken = harness.arena.snapshots().read(2)
     assert taken["life/turn"].tolist() == [8]
     np.testing.assert_array_equal(taken["game/clock"], harness.game.clock)
-    np.testing.assert_array_equal(taken["life/steps"], harness.actor.state.steps)
+    active = [harness.column(agent, "active").sum() for agent in (0, 1)]
+    assert taken["life/steps"].tolist() == active
 
 
 # Resuming.
@@ -578,13 +598,13 @@ def test_rounds_played_again_from_a_snapshot_give_the_same_rows(make, in_turn, s
     harness.play(1, 2)
     kept = {name: a.copy() for name, a in harness.arena.snapshots().read(2).items()}
     played = harness.play(3, 4, 5)
-    rows, hashes = harness.rows(), harness.actor.state.hashes.copy()
+    rows, hashes = harness.rows(), harness.newest.hashes
 
-    harness.actor._restore(kept)
+    rewind(harness.arena, harness.actor, 2, kept)
     again = harness.play(3, 4, 5)
 
     assert harness.rows() == rows
-    np.testing.assert_array_equal(harness.actor.state.hashes, hashes)
+    np.testing.assert_array_equal(harness.newest.hashes, hashes)
     for first, second in zip(played, again, strict=True):
         assert first.metrics == second.metrics
         assert list(map(vars_of, first.episodes)) == list(map(vars_of, second.episodes))
@@ -605,13 +625,11 @@ def test_a_new_actor_continues_from_the_snapshot_of_another(make, in_turn):
         theirs = killed.arena.rows(spec.id).records
         replacement.arena.rows(spec.id).records[...] = theirs
     # Read in place: the slot it restores from is written again by round 4.
-    replacement.arena.snapshots().publish(2, killed.arena.snapshots().read(2))
-
-    replacement.actor._restore(replacement.arena.snapshots().read(2))
+    rewind(replacement.arena, replacement.actor, 2, killed.arena.snapshots().read(2))
     replacement.play(3, 4, 5)
 
     assert replacement.rows() == whole.rows()
-    np.testing.assert_array_equal(replacement.actor.state.hashes, whole.actor.state.hashes)
+    np.testing.assert_array_equal(replacement.newest.hashes, whole.newest.hashes)
 
 
 @pytest.mark.shows("B12")
@@ -620,6 +638,7 @@ def test_a_new_actor_refuses_a_damaged_row(make, turn):
     harness = make(scripted=[1])
     harness.play(1, 2, 3)
     harness.arena.counters.store(SNAPSHOT, 3)  # killed in round 3: the newest is of round 2
+    harness.arena.begin_shares()
     harness.replace_actor(Meadow())
     for spec in harness.game.agents:
         rows = harness.arena.rows(spec.id)
@@ -639,7 +658,7 @@ def test_a_snapshot_stays_whole_while_the_round_after_it_is_played_again(make):
     taken = harness.arena.snapshots().read(2)
     before = {name: array.copy() for name, array in taken.items()}
 
-    harness.actor._restore(taken)
+    rewind(harness.arena, harness.actor, 2, taken)
     harness.play(3)
 
     for name, array in harness.arena.snapshots().read(2).items():
@@ -700,7 +719,7 @@ def test_the_row_hash_is_a_chain_over_rounds_without_sequence_and_checksum(make)
                 for name in columns:
                     chain.update(np.ascontiguousarray(record[name]).tobytes())
             row_hash = chain.digest()
-        assert harness.actor.state.hashes[index].tobytes() == row_hash
+        assert harness.newest.hashes[index].tobytes() == row_hash
 
 
 @pytest.mark.parametrize(
@@ -722,7 +741,7 @@ def test_changing_any_row_changes_the_row_hash_of_its_agent_only(make, turn, wor
     plain.play(1, 2)
     other.play(1, 2)
 
-    ours, theirs = plain.actor.state.hashes, other.actor.state.hashes
+    ours, theirs = plain.newest.hashes, other.newest.hashes
     assert ours[agent].tobytes() != theirs[agent].tobytes()
     assert ours[1 - agent].tobytes() == theirs[1 - agent].tobytes()
 
@@ -733,7 +752,7 @@ def test_a_row_of_an_earlier_round_still_counts_in_later_hashes(make):
     plain.play(1, 2, 3)
     other.play(1, 2, 3)
 
-    assert plain.actor.state.hashes[0].tobytes() != other.actor.state.hashes[0].tobytes()
+    assert plain.newest.hashes[0].tobytes() != other.newest.hashes[0].tobytes()
 
 
 # A game that cannot be restored.

@@ -16,6 +16,7 @@ from rookery.games.registry import find
 from rookery.replay.sequences import Chain, Timeline
 from rookery.runs.agent_files import export_agent
 from rookery.training.training import Training
+from tests.actor.rewind import rewind
 from tests.paths import GAME_FILES
 
 RECALL = f"{GAME_FILES / 'recall.py'}:Recall"
@@ -143,14 +144,16 @@ def test_an_actor_repeats_itself_from_a_snapshot(training):
     kept = {name: array.copy() for name, array in snapshot.items()}
     weights = PublishedWeights(training.arena, training.agents).exact(6)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.executor.now.actor_process.actor
+    actor_process = training.executor.now.actor_processes[0]
+    actor = actor_process.actor
     rows = [training.arena.rows(agent.id) for agent in training.agents]
 
     records = []
     for _ in range(2):
-        actor._restore(kept)
+        rewind(training.arena, actor, 6, kept)
         for number in (7, 8):
             actor.play_round(number, weights)
+            actor_process.complete(number)
         records.append([each.records.tobytes() for each in rows])
 
     assert kept["life/hidden/0"].any()

@@ -9,12 +9,15 @@ import pytest
 
 from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.iqn import IqnPolicy
+from rookery.algorithms.nets.layers import Features
 from rookery.algorithms.ppo import PpoPolicy
 from rookery.config.resolve import resolve
 from rookery.games.registry import find
 from rookery.learner.learner import reader_of
 from rookery.replay.buffer import ReplayReader
+from rookery.replay.drawing import SLOT, WORLD, RowObservations
 from rookery.training.training import Training
+from tests.actor.rewind import rewind
 
 SMALL = {
     "worlds": 3,
@@ -60,13 +63,15 @@ class Watched:
     def __init__(self, training, monkeypatch):
         self.acted_on = {}
         """Agent and turn to part name to (worlds, frames, …)."""
-        self.batches = []
-        """Agent, turns, worlds, and part name to (transitions, frames, …)."""
+        self.drawn = []
+        """Agent, features, turns, worlds, and inputs (rows, padded)."""
         self._turns = Counter()
+        self._agents = {}
         for policy in (IqnPolicy, PpoPolicy):
             monkeypatch.setattr(policy, "act", self._watched_act(policy.act))
-        batch = self._watched_batch(ReplayReader.batch)
-        monkeypatch.setattr(ReplayReader, "batch", batch)
+        advance = self._watched_advance(ReplayReader.advance)
+        monkeypatch.setattr(ReplayReader, "advance", advance)
+        monkeypatch.setattr(Features, "draw", self._watched_draw(Features.draw))
         train(training)
 
     def _watched_act(self, act):
@@ -79,14 +84,26 @@ class Watched:
 
         return watched
 
-    def _watched_batch(self, batch):
-        def watched(reader, steps):
-            drawn = batch(reader, steps)
-            turns, worlds = reader.opening(steps)
-            closes = reader.closes(steps)
-            self.batches.append((reader.agent, turns, worlds, drawn.seen))
-            self.batches.append((reader.agent, closes, worlds, drawn.next_seen))
-            return drawn
+    def _watched_advance(self, advance):
+        def watched(reader, *rest):
+            self._agents[id(reader.rows)] = reader.agent
+            return advance(reader, *rest)
+
+        return watched
+
+    def _watched_draw(self, draw):
+        def watched(features, inputs, rows, addresses):
+            draw(features, inputs, rows, addresses)
+            slots, worlds = addresses[:, SLOT].copy(), addresses[:, WORLD].copy()
+            if id(rows) not in self._agents:  # an agent acts
+                stacked = RowObservations(rows, slots, worlds, features.frames)
+                expected = np.zeros_like(inputs)
+                features.fill(expected, stacked)
+                assert inputs.tobytes() == expected.tobytes()
+                return
+            turns = rows.columns["sequence"][slots] - 1
+            agent = self._agents[id(rows)]
+            self.drawn.append((agent, features, turns, worlds, inputs.copy()))
 
         return watched
 
@@ -102,14 +119,16 @@ def train(training):
 def test_what_is_learned_from_is_what_was_acted_on(trained, monkeypatch, game, algorithm):
     watched = Watched(trained(game, algorithm=algorithm), monkeypatch)
 
-    assert len(watched.batches) > 10
-    for agent, turns, worlds, parts in watched.batches:
+    assert len(watched.drawn) > 10
+    for agent, features, turns, worlds, inputs in watched.drawn:
+        acted_with = np.zeros_like(inputs)
         for i, (turn, world) in enumerate(
             zip(turns.tolist(), worlds.tolist(), strict=True)
         ):
-            for name, part in watched.acted_on[agent, turn].items():
-                assert parts[name][i].dtype == part.dtype
-                assert parts[name][i].tobytes() == part[world].tobytes()
+            acted_on = watched.acted_on[agent, turn].items()
+            parts = {name: part[world : world + 1] for name, part in acted_on}
+            features.fill(acted_with[i : i + 1], parts)
+        assert inputs.tobytes() == acted_with.tobytes()
 
 
 @pytest.mark.shows("B6", "B4")
@@ -141,9 +160,8 @@ def test_one_setting_says_how_many_frames_are_stacked(
 
     watched = Watched(training, monkeypatch)
 
-    inputs = [*watched.acted_on.values(), *(parts for *_, parts in watched.batches)]
-    assert watched.batches
-    assert {parts["view"].shape[1] for parts in inputs} == {frames}
+    assert {parts["view"].shape[1] for parts in watched.acted_on.values()} == {frames}
+    assert {features.frames for _, features, *_ in watched.drawn} == {frames}
 
 
 @pytest.mark.shows("B9")
@@ -155,7 +173,7 @@ def test_each_agent_has_its_own_number_of_frames(trained, monkeypatch):
     acted = [
         (agent, parts["view"].shape[1]) for (agent, _), parts in watched.acted_on.items()
     ]
-    learned = [(agent, parts["view"].shape[1]) for agent, *_, parts in watched.batches]
+    learned = [(agent, features.frames) for agent, features, *_ in watched.drawn]
     assert set(acted) == set(learned)
     assert set(acted) == {("0", 2), ("1", 4), ("2", 2)}
 
@@ -174,7 +192,7 @@ def test_a_new_episode_or_round_clears_nothing_in_the_window(trained, game):
                 kept[agent.id, turn] = rows.records[turn % rows.slots].tobytes()
             for turn in range(max(0, boundary - 20), boundary):
                 assert rows.records[turn % rows.slots].tobytes() == kept[agent.id, turn]
-    assert training.executor.now.actor_process.actor.state.episodes.number.min() >= 3
+    assert training.executor.now.actor_processes[0].actor.state.episodes.number.min() >= 3
 
 
 @pytest.mark.shows("B7")
@@ -201,16 +219,19 @@ def test_a_real_actor_repeats_itself_from_a_snapshot(trained):
     kept = {n: a.copy() for n, a in training.arena.snapshots().read(2).items()}
     weights = PublishedWeights(training.arena, training.agents).exact(2)
     weights.arrays = {i: array.copy() for i, array in weights.arrays.items()}
-    actor = training.executor.now.actor_process.actor
+    actor_process = training.executor.now.actor_processes[0]
+    actor = actor_process.actor
     rows = [training.arena.rows(agent.id) for agent in training.agents]
 
     records = []
     for _ in range(2):
-        actor._restore(kept)
+        rewind(training.arena, actor, 2, kept)
         for number in (3, 4):
             actor.play_round(number, weights)
+            actor_process.complete(number)
         records.append([each.records.tobytes() for each in rows])
-        records[-1].append(actor.state.hashes.tobytes())
+        snapshots = training.arena.snapshots()
+        records[-1].append(snapshots.read(4)["life/hashes"].tobytes())
 
     assert records[0] == records[1]
 

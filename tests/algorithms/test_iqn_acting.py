@@ -71,11 +71,12 @@ def means_of(agents, weights, policy_input):
         return network.means(views, torch.from_numpy(inputs), taus).numpy()
 
 
-def test_only_unscaled_integers_without_a_convolution_count_as_sparse():
-    networks = {kind: IqnPolicy(agents_of(kind), SEED).network for kind in KINDS}
+def test_an_encoder_without_a_convolution_is_linear_layers_only():
+    encoders = {kind: IqnPolicy(agents_of(kind), SEED).network.encoder for kind in KINDS}
 
-    sparse = [k for k, network in networks.items() if network.encoder.has_sparse_inputs]
-    assert sparse == list(KINDS)[:3]
+    assert encoders["flags, deep"].linear_layers == ["read.0", "read.1", "read.2"]
+    convolved = [kind for kind, encoder in encoders.items() if not encoder.linear_layers]
+    assert convolved == ["flags, convolved"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,6 +124,29 @@ def test_an_agent_gets_the_same_bits_in_any_group(kind, worlds):
         alone = act(agents[i : i + 1], weights[i : i + 1], own)
         assert alone.values.tobytes() == together.values[i].tobytes()
         assert alone.actions.tobytes() == together.actions[i].tobytes()
+
+
+@pytest.mark.shows("E1")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "convolved" not in kind])
+def test_a_world_gets_the_same_bits_with_any_number_of_others(kind):
+    agents = agents_of(kind)
+    weights, policy_input = weights_of(agents), make_input(agents, 9)
+
+    whole = act(agents, weights, policy_input)
+
+    for worlds in (slice(1), slice(4, 6), slice(2, 9)):
+        some = PolicyInput(
+            [
+                {name: part[worlds] for name, part in parts.items()}
+                for parts in policy_input.observations
+            ],
+            policy_input.legal,
+            policy_input.draws[:, worlds],
+            policy_input.exploration,
+        )
+        own = act(agents, weights, some)
+        assert own.action_values.tobytes() == whole.action_values[:, worlds].tobytes()
+        assert own.actions.tobytes() == whole.actions[:, worlds].tobytes()
 
 
 def test_a_pass_does_not_depend_on_the_one_before():

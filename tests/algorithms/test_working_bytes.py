@@ -12,7 +12,7 @@ import torch
 from rookery.algorithms.dqn import DqnNetwork
 from rookery.algorithms.registry import find_algorithm
 from rookery.specs import Part
-from tests.algorithms.conftest import Experience, agent_of, spec_of
+from tests.algorithms.conftest import Experience, GroupTrainer, agent_of, spec_of
 
 GRID = {"view": Part((6, 7, 7), np.dtype(np.uint8))}
 # Algorithm, settings, actions and worlds; in each, something else takes the most memory.
@@ -20,6 +20,7 @@ CASES = {
     "a large batch": ("iqn", {"batch_size": 2048, "network": {"width": 256}}, 9, 400),
     "a wide network": ("dqn", {"network": {"width": 2000, "depth": 3}}, 9, 4),
     "many actions": ("dqn", {"batch_size": 128, "network": {"width": 64}}, 30_000, 20),
+    "a long round by hand": ("ppo", {"network": {"width": 512, "depth": 3}}, 9, 1500),
     "a long round": ("recurrent_ppo", {"recurrent": {"width": 128}}, 9, 1500),
 }
 
@@ -35,6 +36,8 @@ def measure(case):
     hidden = learner_type.hidden(agent.settings)
     experience = Experience(agent, worlds=worlds, n_step=n_step, hidden=hidden)
     experience.play_round()
+    # Code that is loaded or compiled at its first call is not an agent's memory.
+    GroupTrainer(find_algorithm(name), [agent_of()]).train()
     before = peak_bytes()
     learner = learner_type([agent], 0)
     learner.load([learner.initial(agent)])

@@ -244,7 +244,7 @@ def test_benchmarks_are_the_modules_with_run_and_listing_them_imports_no_torch()
     )
 
     assert done.stdout.split() == [*bench_names(), "False"]
-    assert bench_names() == ["collect", "game", "speedup", "update"]
+    assert bench_names() == ["collect", "game", "peers", "speedup", "update"]
 
 
 def test_collecting_is_compared_with_a_plain_loop_and_split_into_parts() -> None:

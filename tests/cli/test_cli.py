@@ -278,7 +278,7 @@ def test_games_describe_and_bench_list_names(
 ) -> None:
     assert "treasurehunt" in run(capsys, "games")[1]
     assert "game.spawn" in run(capsys, "describe", "treasurehunt")[1]
-    assert "benchmarks: collect, game, speedup, update" in run(capsys, "bench")[1]
+    assert "benchmarks: collect, game, peers, speedup, update" in run(capsys, "bench")[1]
 
 
 def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_an_invalid_value_is_refused_with_what_was_expected(
         ),
         (
             "qqq.x=1",
-            "unknown setting 'qqq': known are agents, algorithm, ",
+            "unknown setting 'qqq': known are actors, agents, algorithm, ",
         ),
         (
             "evaluate.qqq=1",

@@ -83,4 +83,4 @@ def test_upper_and_lower_case_count_as_equal() -> None:
 
 
 def test_a_list_that_is_cut_says_where_all_are_listed() -> None:
-    assert "n_step, … (`rookery settings` lists all)." in answer_to(qqq=1)
+    assert "max_lag, … (`rookery settings` lists all)." in answer_to(qqq=1)

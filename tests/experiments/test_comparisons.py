@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 
@@ -28,6 +29,28 @@ def test_an_effect_of_a_seed_on_both_does_not_count(script: ModuleType) -> None:
 
     assert mean == pytest.approx(0.02)
     assert bound == pytest.approx(0.02)
+
+
+def test_unpaired_samples_are_resampled_on_their_own(script: ModuleType) -> None:
+    values = [10.0, 50.0, 200.0, 1000.0]
+
+    same, bound = script.unpaired_difference(values, values)
+
+    assert same == 0.0
+    assert bound < -0.3  # paired, it would be 0
+
+
+def test_the_bound_of_unpaired_samples_is_that_of_the_normal_distribution(
+    script: ModuleType,
+) -> None:
+    rng = np.random.default_rng(1)
+    values, others = rng.normal(9.8, 1.0, 400), rng.normal(10.0, 1.0, 100)
+
+    difference, bound = script.unpaired_difference(values, others, scale=5.0)
+
+    error = (values.var() / 400 + others.var() / 100) ** 0.5 / 5.0
+    assert difference == pytest.approx((values.mean() - others.mean()) / 5.0)
+    assert bound == pytest.approx(difference - 1.645 * error, abs=0.002)
 
 
 @pytest.mark.parametrize(

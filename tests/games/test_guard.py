@@ -738,6 +738,23 @@ def test_ended_agents_are_part_of_a_snapshot(puppet, guarded):
     assert message(raised) == ENDED_TWICE
 
 
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [(np.zeros(1), "(1,)"), (np.array(3), "()"), ([0, 0], "a list")],
+    ids=["another length", "a number", "a list"],
+)
+def test_every_array_of_a_snapshot_has_one_entry_per_world(puppet, guarded, array, found):
+    puppet.snapshot = lambda: {"clock": array}
+
+    with pytest.raises(GameError) as raised:
+        guarded.snapshot()
+
+    assert message(raised) == (
+        f"game 'puppets' returned 'clock' in its snapshot as {found}, expected "
+        f"({WORLDS}, …): the first axis of every array is the world."
+    )
+
+
 def test_the_guards_part_of_a_snapshot_is_hidden_from_the_game(puppet, guarded):
     snapshot = guarded.snapshot()
     restored = []
@@ -814,3 +831,13 @@ def test_every_method_of_a_game_is_forwarded_by_a_wrapper():
 
     methods = {name for name, value in vars(Game).items() if inspect.isfunction(value)}
     assert set(calls) == methods - {"__init__"}
+
+
+def test_messages_number_worlds_as_in_the_run(puppet):
+    """An actor that plays a share of the worlds does not count them from 0."""
+    guarded = GuardedGame(puppet, "puppets", first_world=8)
+    puppet.rewards[1, 0] = np.nan
+    guarded.begin_turn()
+
+    with pytest.raises(GameError, match="in world 9 a reward of nan"):
+        guarded.end_turn()

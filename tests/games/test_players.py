@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.games.players import Observation, Player, RandomPlayer, pick
+from rookery.games.players import Observation, Player, PlayerStream, RandomPlayer, pick
 from rookery.rng import Purpose, Stream
 from rookery.specs import AgentSpec
 
@@ -103,3 +103,10 @@ def test_player_forgets_only_where_an_episode_starts():
     elephant.forget(np.array([True, False, True]))
 
     assert elephant.memory["seen"].tolist() == [[0, 0], [3, 4], [0, 0]]
+
+
+def test_a_player_draws_by_the_numbers_of_its_worlds():
+    whole = RandomPlayer(BUTTONS, None, 9, PlayerStream(5, 1))
+    share = RandomPlayer(BUTTONS, None, 4, PlayerStream(5, 1, first_world=3))
+
+    np.testing.assert_array_equal(share.draw(2, 3), whole.draw(2, 3)[3:7])

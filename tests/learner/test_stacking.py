@@ -328,11 +328,9 @@ def test_learning_again_gives_the_same_bits_and_another_seed_does_not(case):
 # Acting.
 
 
-def acted(case, agents, worlds):
-    """Return all arrays of each agent's policy output."""
+def input_of(case, agents, worlds):
+    """Return what agents act on after a round of random experience."""
     algorithm, _, spec = CASES[case]
-    learner, policy = algorithm.learner(agents, SEED), algorithm.policy(agents, SEED)
-    policy.begin_round([learner.initial(agent)["weights"] for agent in agents], 5)
     observations, draws, legal, exploration, hidden = [], [], [], [], []
     for agent in agents:
         experience = Experience(
@@ -348,15 +346,25 @@ def acted(case, agents, worlds):
         if algorithm.learner.hidden(agent.settings):
             hidden.append(experience.reader.at("hidden", turns, all_worlds))
         exploration.append(0.3 if agent.number == ME else 0.1 * agent.number)
-    output = policy.act(
-        PolicyInput(observations, legal, np.array(draws), np.array(exploration), hidden)
-    )
+    return PolicyInput(observations, legal, np.array(draws), np.array(exploration), hidden)
+
+
+def outputs_of(case, agents, policy_input):
+    """Return all arrays of each agent's policy output."""
+    algorithm, *_ = CASES[case]
+    learner, policy = algorithm.learner(agents, SEED), algorithm.policy(agents, SEED)
+    policy.begin_round([learner.initial(agent)["weights"] for agent in agents], 5)
+    output = policy.act(policy_input)
     names = ["actions", "probabilities", "values", "entropies"]
-    names += ["hidden"] if hidden else []
+    names += ["hidden"] if policy_input.hidden else []
     return [
         {name: np.array(getattr(output, name)[i]) for name in names}
         for i in range(len(agents))
     ]
+
+
+def acted(case, agents, worlds):
+    return outputs_of(case, agents, input_of(case, agents, worlds))
 
 
 @pytest.mark.shows("A1", "A2", "E1")
@@ -370,6 +378,35 @@ def test_an_agent_acts_the_same_stacked_as_on_its_own(case, size, position, worl
     stacked = acted(case, group_of(case, size, position), worlds)
 
     assert same_bits(stacked[position], separate)
+
+
+def share_of(policy_input, share):
+    """Return the input of some of the worlds."""
+    return PolicyInput(
+        [
+            {name: part[share] for name, part in parts.items()}
+            for parts in policy_input.observations
+        ],
+        [None if legal is None else legal[share] for legal in policy_input.legal],
+        policy_input.draws[:, share],
+        policy_input.exploration,
+        [hidden[share] for hidden in policy_input.hidden],
+    )
+
+
+@pytest.mark.shows("E1")
+@pytest.mark.parametrize("size", [1, 3])
+@EVERY_CASE
+def test_an_agent_acts_the_same_in_any_share_of_at_least_four_worlds(case, size):
+    agents = group_of(case, size, 0)
+    policy_input = input_of(case, agents, 16)
+    everywhere = outputs_of(case, agents, policy_input)
+
+    for share in (slice(4), slice(4, 9), slice(3, 15), slice(12, 16)):
+        outputs = outputs_of(case, agents, share_of(policy_input, share))
+
+        for own, whole in zip(outputs, everywhere, strict=True):
+            assert same_bits(own, {name: array[share] for name, array in whole.items()})
 
 
 # Which agents form a group.

@@ -19,7 +19,7 @@ from rookery.config.base import Settings
 from rookery.config.resolve import resolve
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
-from rookery.protocol.process_spec import ProcessSpec, game_name
+from rookery.protocol.process_spec import ProcessSpec, SharedAgent, game_name
 from rookery.protocol.user_files import check_sums, file_sums
 from rookery.runs.configure import configure
 from tests.paths import GAME_FILES
@@ -67,7 +67,7 @@ def spec_of(game: str, **overrides: object) -> tuple[ProcessSpec, type[Settings]
     entry, config = configure(game, settings=overrides)
     agents = agents_of(entry, config)
     spec = ProcessSpec(config, agents, [[0], [1]], "runs/x", [1], "worker 0", 3, True)
-    return spec, entry.settings
+    return replace(spec, shared=[SharedAgent(0, 2, 1)]), entry.settings
 
 
 def through_json(

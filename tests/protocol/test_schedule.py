@@ -113,6 +113,44 @@ def test_in_pipelined_a_round_is_learned_from_the_rows_before_it(
     assert schedule.await_learning(5, False) == 4 * TURNS
 
 
+def test_in_pipelined_an_agent_learns_while_others_still_learn_the_round_before(
+    counters: Counters,
+) -> None:
+    schedule = schedule_of(counters, "pipelined")
+    complete(counters, 4)
+    counters.store(GATE, 6)
+    counters.store(VERSIONS[1], 4)  # agent b is still learning round 4
+
+    assert schedule.await_learning(5, False, ["a"]) == 4 * TURNS
+    assert waits(lambda: schedule.await_learning(5, False, ["b"]))
+    assert waits(lambda: schedule.await_learning(5, False, ["a", "b"]))
+    counters.store(COMMIT, 4 * TURNS - 1)
+    assert waits(lambda: schedule.await_learning(5, False, ["a"]))
+
+
+@pytest.mark.parametrize("missing", [COMMIT, SNAPSHOT, *VERSIONS])
+def test_a_version_is_published_when_the_boundary_before_is_complete(
+    missing: str, counters: Counters
+) -> None:
+    schedule = schedule_of(counters, "pipelined")
+    complete(counters, 4)
+    counters.store(missing, counters.load(missing) - 1)
+
+    assert not schedule.can_publish(5)
+    assert waits(lambda: schedule.await_publishing(5))
+
+    complete(counters, 4)
+    assert schedule.can_publish(5)
+    assert not waits(lambda: schedule.await_publishing(5))
+
+
+def test_in_async_a_version_is_published_at_once(counters: Counters) -> None:
+    schedule = schedule_of(counters, "async")
+
+    assert schedule.can_publish(5)
+    assert not waits(lambda: schedule.await_publishing(5))
+
+
 @pytest.mark.shows("A6")
 def test_in_async_a_learner_waits_for_rows_but_not_for_other_learners(
     counters: Counters,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -74,6 +75,22 @@ def with_arguments(*changes):
             padded = [*changes, *[None] * (len(args) - len(changes))]
             pairs = zip(args, padded, strict=True)
             return right(*[arg if to is None else to(arg) for arg, to in pairs], **named)
+
+        return wrong
+
+    return plant
+
+
+def with_named_arguments(**changes):
+    """Change arguments of a compiled loop by name: one function each."""
+
+    def plant(right):
+        names = list(signature(right.py_func).parameters)
+
+        def wrong(*args):
+            named = dict(zip(names, args, strict=True))
+            changed = {name: to(named[name]) for name, to in changes.items()}
+            right(*(named | changed).values())
 
         return wrong
 

@@ -63,7 +63,7 @@ class ReferenceAgent:
     after: dict[str, Named]
     loss: float
     gradient: Named
-    """As autograd actual it, not clipped yet."""
+    """As the code under test computed it, not clipped yet."""
 
 
 @dataclass
@@ -116,18 +116,19 @@ class RecordedGroup:
         metrics = self.learner.learn(readers, self.rounds, first)
         return Round(self.rounds, first, metrics, self._updates)
 
-    def _recorded(self, gradients, loss, active):
+    def _recorded(self, losses, active):
         before = self.states()
-        copies = [gradient.clone() for gradient in gradients]
-        norms = self._apply(gradients, loss, active)
-        after, names = self.states(), list(self.learner.group.weights)
+        group = self.learner.group
+        copies = {name: gradient.clone() for name, gradient in group.gradients.items()}
+        norms = self._apply(losses, active)
+        after = self.states()
         agents: list[ReferenceAgent | None] = [None] * len(self.agents)
         for i in np.flatnonzero(active).tolist():
             gradient = {
                 name: unpadded(each[i], before[i]["weights"][name])
-                for name, each in zip(names, copies, strict=True)
+                for name, each in copies.items()
             }
-            agents[i] = ReferenceAgent(before[i], after[i], loss[i].item(), gradient)
+            agents[i] = ReferenceAgent(before[i], after[i], losses[i].item(), gradient)
         self._updates.append(Update(agents))
         return norms
 

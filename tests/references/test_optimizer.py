@@ -25,20 +25,18 @@ def compare_updates(case: int) -> None:
         PlainAdam(agent.settings, start[i]) for i, agent in enumerate(agents)
     ]  # they continue on their own from here
     for _ in range(UPDATES):
-        gradients, sizes = [], 10 ** random.uniform(-6, 2, AGENTS)
-        for name, weight in group.weights.items():
-            drawn = torch.zeros(weight.shape)
+        sizes = 10 ** random.uniform(-6, 2, AGENTS)
+        for name, gradient in group.gradients.items():
             rows, columns = shapes[name]
-            some = random.normal(size=(AGENTS, rows, columns)) * sizes[:, None, None]
-            drawn[:, :rows, :columns] = torch.from_numpy(some)
-            gradients.append(drawn)
+            drawn = random.normal(size=(AGENTS, rows, columns)) * sizes[:, None, None]
+            gradient[:, :rows, :columns] = torch.from_numpy(drawn)
         active = random.random(AGENTS) < 0.8
-        group.apply([each.clone() for each in gradients], torch.zeros(AGENTS), active)
+        group.apply(np.zeros(AGENTS, np.float32), active)
         for i in np.flatnonzero(active).tolist():
             plain[i].step(
                 {
-                    name: unpadded(each[i], start[i]["weights"][name])
-                    for name, each in zip(shapes, gradients, strict=True)
+                    name: unpadded(gradient[i], start[i]["weights"][name])
+                    for name, gradient in group.gradients.items()
                 }
             )
     for i, state in enumerate(watched.states()):

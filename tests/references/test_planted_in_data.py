@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from rookery.algorithms.common import group, optimizer
 from rookery.replay import buffer as replay
@@ -68,16 +67,24 @@ def divided_by_the_smallest(right):
 
 
 def as_if_long_ago(right):
-    def wrong(*tensors, counts, **rest):
-        right(*tensors, counts=torch.full_like(counts, 10**6), **rest)
+    def wrong(*arrays, counts, **rest):
+        right(*arrays, counts=np.full_like(counts, 10**6), **rest)
+
+    return wrong
+
+
+def decayed_squares(right):
+    def wrong(weights, means, squares, *rest, active, **named):
+        squares[active] *= 0.99
+        right(weights, means, squares, *rest, active=active, **named)
 
     return wrong
 
 
 def after_every_update(right):
-    def wrong(self, active):
+    def wrong(self, losses, active):
         self._target_every = np.ones_like(self._target_every)
-        right(self, active)
+        return right(self, losses, active)
 
     return wrong
 
@@ -129,13 +136,16 @@ BUGS = {
         compare_updates, group, "clip_factors", instead(lambda n, _: n * 0 + 1), "weights"
     ),
     "second moments decay faster": Bug(
+        compare_updates, group, "adam_step", decayed_squares, "weights"
+    ),
+    "the bias of the second moments is corrected for another decay": Bug(
         compare_updates, optimizer, "BETA2", instead(0.99), "weights"
     ),
     "the learning rate is constant": Bug(
         compare_updates, group, "learning_rate", instead(lambda base, *_: base), "weights"
     ),
     "targets move after every update": Bug(
-        compare_updates, group.Group, "_update_targets", after_every_update, "target"
+        compare_updates, group.Group, "apply", after_every_update, "target"
     ),
 }
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from rookery.algorithms import vtrace
-from rookery.algorithms.common import losses, rollout
+from rookery.algorithms.common import rollout
 from rookery.algorithms.common.rollout import Rollout
+from rookery.algorithms.kernels import actor_critic
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.ppo import PpoLearner
 from rookery.algorithms.vtrace import VtraceLearner
@@ -20,6 +21,7 @@ from tests.references.planting import (
     assert_detected,
     instead,
     with_arguments,
+    with_named_arguments,
     with_result,
 )
 from tests.references.policy_learners import (
@@ -82,9 +84,9 @@ BUGS = {
     "entropy is a cost": Bug(UNDECIDED, PpoLearner, "parts", entropy_costs, "loss"),
     "the ratio is not clipped": Bug(
         CLIPPED,
-        losses,
-        "clipped_ratio",
-        instead(lambda ratio, advantages, _: -ratio * advantages),
+        actor_critic,
+        "ratio_bounds",
+        instead(lambda _: (np.float32(0), np.float32(1e9))),
         "loss",
     ),
     "later errors are not decayed": Bug(LONG, rollout, "advantages_of", not_cut, "loss"),
@@ -100,7 +102,11 @@ BUGS = {
     ),
     "unused slots are learned from": Bug(PARTS, Rollout, "minibatch", all_are_used, "loss"),
     "illegal actions have a probability": Bug(
-        compare_ppo, losses, "masked", instead(lambda logits, _: logits), "loss"
+        compare_ppo,
+        actor_critic,
+        "mask_array",
+        instead(lambda _: np.zeros((0, 0, 0), bool)),
+        "loss",
     ),
     "V-trace: rho is not clipped": Bug(
         NARROW, vtrace, "vtrace", bounds(rho_bar=1e9), "loss"
@@ -108,9 +114,9 @@ BUGS = {
     "V-trace: c is not clipped": Bug(NARROW, vtrace, "vtrace", bounds(c_bar=1e9), "loss"),
     "V-trace: the gradient is not weighted": Bug(
         NARROW,
-        VtraceLearner,
-        "policy_loss",
-        instead(lambda self, log_probs, part: -part.advantages * log_probs),
+        actor_critic,
+        "actor_critic_losses",
+        with_named_arguments(ratios=np.ones_like, high=lambda _: np.float32(1)),
         "loss",
     ),
     "V-trace: advantages are computed once": Bug(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from functools import partial
+from inspect import signature
 
 import numpy as np
 import pytest
 import torch
 
-from rookery.algorithms import q_learning, recurrent_dqn
-from rookery.algorithms.common import losses
+from rookery.algorithms import recurrent_dqn
 from rookery.algorithms.common.group import Group
-from rookery.algorithms.dqn import DqnLearner
-from rookery.algorithms.iqn import IqnLearner
+from rookery.algorithms.kernels import dqn as kernel
+from rookery.algorithms.kernels import iqn as iqn_kernel
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.q_learning import QLearner
 from rookery.replay.sequences import Timeline
@@ -22,6 +22,7 @@ from tests.references.planting import (
     assert_detected,
     instead,
     with_arguments,
+    with_named_arguments,
     with_result,
 )
 from tests.references.recurrent import compare_recurrent_dqn
@@ -37,7 +38,7 @@ WEIGHED = partial(compare_dqn, replay=PRIORITISED)
 TWICE = partial(compare_dqn, gradient={"accumulate": 2})
 QUANTILES = partial(compare_iqn, network={"quantiles": 4})
 DOUBLE_QUANTILES = partial(compare_iqn, iqn={"double": True})
-MIXED_QUANTILES = partial(compare_iqn, iqn={"retrace": 0.9}, n_step=3)
+MIXED_QUANTILES = partial(compare_iqn, iqn={"retrace": 0.9, "double": False}, n_step=3)
 WEIGHED_QUANTILES = partial(compare_iqn, replay=PRIORITISED)
 SEQUENCES = partial(
     compare_recurrent_dqn,
@@ -54,20 +55,59 @@ WEIGHED_SEQUENCES = partial(
 
 
 def target_is_the_network(right):
-    def wrong(self, draws):
-        online, _ = right(self, draws)
-        return online, {name: each.detach() for name, each in online.items()}
+    def wrong(self, network, group, *rest):
+        group = copy(group)
+        group.target = group.weights
+        right(self, network, group, *rest)
 
     return wrong
 
 
-def target_chooses(self, online, target_values, obs, legal):
-    return losses.masked(target_values, legal).argmax(dim=2)
+def with_mean(right):
+    """Keep the mean of advantages: add it to the state value it is subtracted from."""
+
+    def wrong(outputs, target_outputs, *rest):
+        num_actions = signature(right.py_func).bind(0, 0, *rest).arguments["num_actions"]
+        for each in (outputs, target_outputs):
+            each[..., num_actions] += each[..., :num_actions].mean(axis=2)
+        right(outputs, target_outputs, *rest)
+
+    return wrong
 
 
-def without_importance(right):
-    def wrong(self, batch):
-        return right(self, replace(batch, importance=torch.ones_like(batch.importance)))
+def averaged_over_both(right):
+    """Divide losses and their gradients by the number of estimated quantiles, too."""
+
+    def wrong(*args):
+        right(*args)
+        named = signature(right.py_func).bind(*args).arguments
+        for name in ("losses", "d_outputs"):
+            named[name] /= named["quantiles"]
+
+    return wrong
+
+
+def never_cut(right):
+    """Take the best actions, by the target network's means, for those that were taken."""
+
+    def wrong(*args):
+        named = signature(right.py_func).bind(*args).arguments
+        each = named["target_outputs"][..., : named["num_actions"]]
+        means = each.reshape(len(each), -1, named["quantiles"], each.shape[2]).mean(axis=2)
+        legal = named["next_legal"]
+        if legal.size:
+            means[legal.any(axis=2, keepdims=True) & ~legal] = -np.inf
+        named["taken"] = means.argmax(axis=2).reshape(named["taken"].shape)
+        right(*named.values())
+
+    return wrong
+
+
+def with_squared_errors(right):
+    def wrong(*args):
+        right(*args)
+        errors = signature(right.py_func).bind(*args).arguments["errors"]
+        errors *= errors
 
     return wrong
 
@@ -81,9 +121,10 @@ def with_one_noise(right):
 
 
 def added_up(right):
-    def wrong(self, gradients, loss, active):
-        batches = self.agents[0].settings.gradient.accumulate
-        return right(self, [each * batches for each in gradients], loss, active)
+    def wrong(self, losses, active):
+        for gradient in self.gradients.values():
+            gradient *= self.agents[0].settings.gradient.accumulate
+        return right(self, losses, active)
 
     return wrong
 
@@ -97,73 +138,85 @@ def never_started(right):
 
 BUGS = {
     "double: the target chooses as well": Bug(
-        DOUBLE, DqnLearner, "best_actions", instead(target_chooses), "loss"
+        DOUBLE,
+        kernel,
+        "temporal_difference",
+        with_named_arguments(double=lambda _: False),
+        "loss",
     ),
     "targets are the network's own": Bug(
-        compare_dqn, QLearner, "noisy_weights", target_is_the_network, "loss"
+        compare_dqn, kernel.DqnPass, "__init__", target_is_the_network, "loss"
     ),
     "illegal actions are valued": Bug(
-        compare_dqn, losses, "masked", instead(lambda values, _: values), "loss"
+        compare_dqn, kernel, "mask_array", instead(lambda _: kernel.NO_MASK), "loss"
     ),
     "dueling: advantages keep their mean": Bug(
-        DUELING,
-        losses,
-        "dueling",
-        instead(lambda each, n: each[..., n : n + 1] + each[..., :n]),
-        "loss",
+        DUELING, kernel, "temporal_difference", with_mean, "loss"
     ),
     "the target has the network's noise": Bug(
         NOISY, QLearner, "draw_ahead", with_one_noise, "loss"
     ),
-    "the gap has the wrong sign": Bug(
-        GAP, losses, "action_gaps", lambda right: lambda *each: -right(*each), "loss"
+    "the gap counts twice": Bug(
+        GAP,
+        kernel,
+        "temporal_difference",
+        with_named_arguments(gap=lambda gap: 2 * gap),
+        "loss",
     ),
-    "Retrace never cuts": Bug(
-        RETRACE, q_learning, "retrace_shares", with_arguments(torch.ones_like), "loss"
+    "Retrace always cuts": Bug(
+        RETRACE,
+        kernel,
+        "temporal_difference",
+        with_named_arguments(continues=np.zeros_like),
+        "loss",
     ),
     "the threshold is always 1": Bug(
-        compare_dqn, losses, "huber", with_arguments(None, None, lambda _: 1.0), "loss"
+        compare_dqn,
+        kernel,
+        "temporal_difference",
+        with_named_arguments(threshold=lambda _: np.float32(1)),
+        "loss",
     ),
     "importance weights are left out": Bug(
-        WEIGHED, DqnLearner, "compute_losses", without_importance, "loss"
+        WEIGHED,
+        kernel,
+        "temporal_difference",
+        with_named_arguments(importance=np.ones_like),
+        "loss",
     ),
     "batches are added up, not averaged": Bug(TWICE, Group, "apply", added_up, "means"),
     "IQN: taus are upside down": Bug(
         QUANTILES,
-        losses,
-        "quantile_huber",
-        with_arguments(None, None, lambda taus: 1.0 - taus),
+        iqn_kernel,
+        "quantile_regression",
+        with_named_arguments(taus=lambda taus: 1 - taus),
         "loss",
     ),
     "IQN: the mean over both kinds of quantiles": Bug(
-        QUANTILES,
-        losses,
-        "quantile_huber",
-        lambda right: lambda each, *rest: right(each, *rest) / each.shape[2],
-        "loss",
+        QUANTILES, iqn_kernel, "quantile_regression", averaged_over_both, "loss"
     ),
     "IQN: the target chooses as well": Bug(
         DOUBLE_QUANTILES,
-        IqnLearner,
-        "means",
-        lambda right: lambda self, _, obs: right(self, self.group.target, obs),
+        iqn_kernel,
+        "quantile_regression",
+        with_named_arguments(mean_outputs=lambda means: means[:, :0]),
         "loss",
     ),
     "IQN: Retrace never cuts": Bug(
-        MIXED_QUANTILES,
-        q_learning,
-        "retrace_shares",
-        with_arguments(torch.ones_like),
-        "loss",
+        MIXED_QUANTILES, iqn_kernel, "quantile_regression", never_cut, "loss"
     ),
     "IQN: importance weights are left out": Bug(
-        WEIGHED_QUANTILES, IqnLearner, "compute_losses", without_importance, "loss"
+        WEIGHED_QUANTILES,
+        iqn_kernel,
+        "quantile_regression",
+        with_named_arguments(importance=np.ones_like),
+        "loss",
     ),
     "IQN: priorities are squared errors": Bug(
         WEIGHED_QUANTILES,
-        losses,
-        "mean_errors",
-        lambda right: lambda *each: right(*each).square(),
+        iqn_kernel,
+        "quantile_regression",
+        with_squared_errors,
         "priorities",
     ),
     "sequences: burn-in is trained": Bug(

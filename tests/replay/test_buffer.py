@@ -338,18 +338,6 @@ def test_an_empty_batch_is_a_batch():
     assert batch.returns.shape == (0,)
 
 
-def test_a_part_of_a_batch_is_a_view_of_those_transitions():
-    replay = Replay(many_episodes(40, worlds=2), n_step=2)
-    replay.write(40)
-    reader = replay.reader(40)
-    batch = reader.batch(reader.usable)
-
-    part = batch.part(3, 7)
-
-    assert_same(arrays_of(part), arrays_of(reader.batch(reader.usable[3:7])))
-    assert all(map(np.shares_memory, arrays_of(part), arrays_of(batch)))
-
-
 # Sampling.
 
 

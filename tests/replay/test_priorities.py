@@ -380,3 +380,50 @@ def test_advancing_without_new_transitions_changes_nothing():
     tree.advance(np.empty(0, np.int64))
 
     np.testing.assert_array_equal(tree._tree, before)
+
+
+# Compiled loops.
+
+
+def plain_leaf(tree, target):
+    """Walk down the tree for one target, with Python's own numbers."""
+    node = 1
+    while node < len(tree) // 2:
+        left = float(tree[2 * node])
+        node, target = (
+            (2 * node + 1, target - left) if target >= left else (2 * node, target)
+        )
+    return node - len(tree) // 2
+
+
+def plain_tree(leaves, size):
+    """Return a tree of so many nodes, summed up from its leaves."""
+    tree = np.zeros(size)
+    tree[size // 2 : size // 2 + len(leaves)] = leaves
+    for node in range(size // 2 - 1, 0, -1):
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+    return tree
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0, 9), min_size=1, max_size=40).filter(any),
+    st.lists(st.tuples(st.integers(0, 39), st.floats(0, 9)), max_size=30),
+    st.lists(st.floats(0, ONE_BELOW_ONE), min_size=1, max_size=30),
+)
+def test_trees_and_what_is_sampled_from_them_have_the_bits_of_plain_walks(
+    priorities, updates, uniforms
+):
+    tree, expected = tree_of(priorities), list(priorities)
+    leaves = np.array([leaf % len(priorities) for leaf, _ in updates], np.int64)
+
+    tree._set(leaves, np.array([priority for _, priority in updates], np.float64))
+
+    for leaf, (_, priority) in zip(leaves.tolist(), updates, strict=True):
+        expected[leaf] = priority
+    plain = plain_tree(expected, len(tree._tree))
+    assert tree._tree.tobytes() == plain.tobytes()
+    if plain[1]:
+        sampled, _ = tree.sample(np.array(uniforms))
+        targets = [uniform * float(plain[1]) for uniform in uniforms]
+        assert sampled.tolist() == [plain_leaf(plain, target) for target in targets]

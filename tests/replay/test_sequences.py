@@ -46,8 +46,8 @@ def test_a_sequence_holds_the_active_and_closing_rows_from_its_transition_on(exp
         turn, world = divmod(number, WORLDS)
         turns = np.array(included_turns(reader, turn, world))
         worlds = np.full(len(turns), world)
-        for name, part in reader.observations(turns, worlds).items():
-            np.testing.assert_array_equal(sequences.seen[name][i, : len(turns)], part)
+        np.testing.assert_array_equal(sequences.turns[i, : len(turns)], turns)
+        assert (sequences.worlds[i] == world).all()
         actions = reader.at("action", turns, worlds)
         np.testing.assert_array_equal(sequences.actions[i, : len(turns)], actions)
         assert not sequences.trained[i, len(turns) :].any()
@@ -100,17 +100,6 @@ def test_a_transition_is_trained_if_it_closes_within_and_its_hidden_state_is_fre
                 outcomes = reader.outcomes(np.array([later]), np.array([world]))
                 assert sequences.returns[i, row] == outcomes[0][0]
                 assert sequences.discounts[i, row] == outcomes[1][0]
-
-
-def test_a_part_of_sequences_is_those_sequences(experience):
-    sequences = Timeline(experience.reader).read(experience.reader.usable, LENGTH, BURN_IN)
-
-    part = sequences.part(3, 5)
-
-    for name, array in vars(part).items():
-        if isinstance(array, np.ndarray):
-            np.testing.assert_array_equal(array, getattr(sequences, name)[3:5])
-    assert part.rows()["view"].shape == (2 * LENGTH, 2, 2, 3)
 
 
 def test_without_rows_the_timeline_is_empty():

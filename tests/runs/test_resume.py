@@ -487,7 +487,9 @@ def test_in_async_a_checkpoint_is_of_one_boundary_even_if_the_actor_overtakes_it
     def overtaken(states: VersionedState, names: Sequence[str]) -> tuple[int, dict]:
         if "life/turn" in names and training.schedule.last_opened == 1:
             # while the snapshot is copied
-            training.executor.now.actor_process.play_round(3)
+            actor_process = training.executor.now.actor_processes[0]
+            actor_process.play_round(3)
+            actor_process.complete(3)
         return newest(states, names)
 
     monkeypatch.setattr(VersionedState, "newest", overtaken)
@@ -537,7 +539,7 @@ def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool
         raise ValueError("the window is stuck")
 
     def show(result: Round) -> None:
-        session.training.executor.now.actor_process.game.game.close = close
+        session.training.executor.now.actor_processes[0].game.game.close = close
         if stops and result.number == 3:
             session.training.parts.stop.signal = 2
 

@@ -208,8 +208,8 @@ def test_without_its_seal_a_run_continues_and_is_not_exact(stopped: Run) -> None
 @pytest.mark.parametrize(
     ("key", "recorded", "message"),
     [
-        ("arithmetic", 1, "computed with Rookery's arithmetic version 1 (now 2)"),
-        ("arithmetic", None, "Rookery's arithmetic version 1 (now 2)"),
+        ("arithmetic", 1, "computed with Rookery's arithmetic version 1 (now 3)"),
+        ("arithmetic", None, "Rookery's arithmetic version 1 (now 3)"),
         ("torch", "1.0", "computed with torch 1.0 (now "),
         ("numpy", "1.0", "computed with numpy 1.0 (now "),
         ("processor", "an abacus", "computed with processor an abacus (now "),
@@ -253,7 +253,7 @@ def test_every_checkpoint_names_seal_version_and_arithmetic(stopped_run: Run) ->
     for path in checkpoints_in(stopped_run.path / "checkpoints"):
         manifest = json.loads((path / "manifest.json").read_text())
         assert manifest["seal"] == seal["sum"]
-        assert manifest["arithmetic"] == seal["begun"]["arithmetic"] == 2
+        assert manifest["arithmetic"] == seal["begun"]["arithmetic"] == 3
         assert manifest["rookery"] == seal["begun"]["rookery"]
         assert manifest["inexact"] == ""
 

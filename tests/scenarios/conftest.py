@@ -14,6 +14,8 @@ import pytest
 import rookery
 from rookery.runs.configure import configure
 from rookery.runs.session import Session
+from rookery.training.autoscale import Autoscaler, Choice
+from rookery.training.round_model import ONE, Processes
 from rookery.training.training import Round
 
 FILES = Path(__file__).parent / "files"
@@ -98,6 +100,16 @@ def is_alive(pid: int) -> bool:
 def open_files() -> set[str]:
     """Return the open descriptors of this process."""
     return set(os.listdir("/proc/self/fd"))
+
+
+def decide_on_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `workers=auto` use one worker from the first round on."""
+    choice = Choice(Processes(1, 1), "one worker, since the test says so")
+
+    def decide(autoscaler: Autoscaler, rounds_left: int) -> Choice | None:
+        return choice if autoscaler.now == ONE else None
+
+    monkeypatch.setattr(Autoscaler, "decide", decide)
 
 
 def updates_of(run: rookery.Run) -> dict[str, float]:

@@ -21,12 +21,13 @@ from rookery.runs.session import Session
 from rookery.storage.checkpoints import newest_whole
 from rookery.supervisor.policies import StallPolicy
 from rookery.supervisor.supervisor import ProcessFailed
-from rookery.training.autoscale import Autoscaler, WorkerChoice
+from rookery.training import executors
 from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import (
     FAULTY_ALGORITHM,
     FAULTY_GAME,
+    decide_on_one_worker,
     events,
     is_alive,
     open_files,
@@ -107,6 +108,39 @@ def test_a_run_whose_processes_are_killed_ends_with_the_same_bits(
     assert run.metrics()["round"].tolist() == [
         number for number in range(1, 9) for _ in range(3)
     ]
+
+
+@pytest.mark.shows("B2", "A7")
+def test_workers_killed_while_they_train_a_shared_agent_do_not_change_a_bit(
+    reference_digest: Callable[..., str],
+    faults: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {
+        **HUNT,
+        "rounds": 12,
+        "algorithm": FAULTY_ALGORITHM,
+        "agents": {"1": {"updates_per_round": 2}},  # the least work: it is shared
+    }
+    monkeypatch.setattr(executors, "cores", lambda: 4)
+    session = session_of("treasurehunt", tmp_path / "run", **settings, workers=2)
+
+    workers = {"worker 0", "worker 1"}
+
+    def dead() -> set[str]:
+        return {event["role"] for event in events(tmp_path / "run", "death")}
+
+    def kill_the_worker_of_agent_1(result: Round) -> None:
+        hosted = session.training.executor.now.hosted
+        assert [role for role in hosted if 1 in hosted[role]] == sorted(workers)
+        if result.number >= 2 and dead() < workers:
+            (faults / "learner-kill").touch()
+
+    run = run_through(session, kill_the_worker_of_agent_1)
+
+    assert dead() == workers
+    assert run.digest()["run"] == reference_digest("treasurehunt", **settings)
 
 
 def attempts(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
@@ -257,10 +291,7 @@ def test_a_worker_killed_while_it_loads_is_restarted(
 def test_a_worker_of_auto_killed_while_it_loads_is_restarted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(Autoscaler, "has_enough", property(lambda autoscaler: True))
-    choice = WorkerChoice(1, "one worker, since the test says so")
-    monkeypatch.setattr(Autoscaler, "decide", lambda autoscaler, rounds: choice)
-    monkeypatch.setattr(Autoscaler, "is_slower", property(lambda autoscaler: False))
+    decide_on_one_worker(monkeypatch)
     session = session_of("treasurehunt", tmp_path / "run", **HUNT, workers="auto")
 
     def until_ready(result: Round) -> None:

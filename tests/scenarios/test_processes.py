@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import rookery
+from rookery.training import executors
 from rookery.training.executors import ProcessPool
 from rookery.training.training import Round
 from tests.scenarios.conftest import FAULTY_ALGORITHM, FAULTY_GAME, run_through, session_of
@@ -122,3 +123,32 @@ def test_memory_on_disk_gives_the_same_bits_and_is_in_the_run_folder(
     assert {name.split("-")[0] for name in files} >= {"rows", "state", "words"}
     assert isinstance(run, rookery.Run)
     assert run.digest()["run"] == reference_digest("treasurehunt", **HUNT)
+
+
+@pytest.mark.shows("A7")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"replay.kind": "prioritised", "reward.standardise": True},
+        {"algorithm": "recurrent_ppo", "recurrent.width": 16, "recurrent.sequence": 5},
+    ],
+    ids=["prioritised", "recurrent, on-policy"],
+)
+def test_agents_that_workers_train_in_turn_have_the_same_bits(
+    settings: dict[str, Any],
+    reference_digest: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executors, "cores", lambda: 3)
+    settings = {**HUNT, "rounds": 8, **settings}
+    session = session_of("treasurehunt", tmp_path, **settings, workers=2)
+
+    def inspect(result: Round) -> None:
+        pool = session.training.executor.now
+        assert isinstance(pool, ProcessPool)
+        assert sorted(map(len, pool.hosted.values())) == [2, 2]  # of three agents
+
+    run = run_through(session, inspect)
+
+    assert run.digest()["run"] == reference_digest("treasurehunt", **settings)

@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from rookery.supervisor import launcher
-from rookery.training.autoscale import Autoscaler, WorkerChoice
 from rookery.training.training import Round
-from tests.scenarios.conftest import events, notes, run_through, session_of, wait_for
+from tests.scenarios.conftest import (
+    decide_on_one_worker,
+    events,
+    notes,
+    run_through,
+    session_of,
+    wait_for,
+)
 from tests.small import HUNT
 
 pytestmark = pytest.mark.processes
@@ -92,9 +98,7 @@ def test_when_processes_die_at_once_the_run_continues_in_one(
 def test_when_processes_of_auto_die_the_run_continues_in_one(
     reference_digest: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Autoscaler, "has_enough", property(lambda autoscaler: True))
-    choice = WorkerChoice(1, "one worker, since the test says so")
-    monkeypatch.setattr(Autoscaler, "decide", lambda autoscaler, rounds: choice)
+    decide_on_one_worker(monkeypatch)
     never = {"restarts.limit": 0}  # the run would end before they were restarted
     session = session_of("treasurehunt", tmp_path, **HUNT, **never, workers="auto")
 

@@ -521,6 +521,7 @@ ALLOWED = {
     "games/registry.py": "the modules of rookery.games.builtin, and adapters",
     "supervisor/child.py": "what a process is for, from a table in the file",
     "api/display.py": "IPython, which only notebooks have",
+    "bench/contender.py": "the modules of rookery.bench that other interpreters run",
     "bench/game.py": "a game named in the file",
     "bench/measure.py": "the modules of rookery.bench",
 }

@@ -168,3 +168,19 @@ def test_names_can_contain_slashes():
         "life/episodes/age": 5,
         "1/turn": 6,
     }
+
+
+def test_parts_are_written_separately_and_published_by_their_own_counters(
+    states: VersionedState,
+) -> None:
+    states.publish(0, arrays(0))
+    part = states.part(["weights"], "other", slice(1, 3))
+
+    part.publish(0, {"weights": np.array([7, 8], np.float32)})
+
+    assert part.names == ("weights",)
+    assert (states.version, part.version) == (0, 0)
+    assert states.read(0)["weights"].tolist() == [0.5, 7, 8, 0.5]
+    part.publish(1, {"weights": np.array([9, 9], np.float32)})
+    assert (states.version, part.version) == (0, 1)
+    assert states.read(0)["weights"].tolist() == [0.5, 7, 8, 0.5]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,17 @@ def test_a_link_at_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
     assert victim.read_bytes() == b"mine"
     assert (tmp_path / "file").read_bytes() == b"data"
     assert not (tmp_path / "file").is_symlink()
+
+
+def test_what_a_killed_process_had_written_is_deleted_with_the_next_writing(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    leftover = tmp_path / f".file.{ended.pid}.partial"
+    running = tmp_path / f".file.{os.getppid()}.partial"
+    leftover.write_bytes(b"half")
+    running.write_bytes(b"half")
+
+    replace_whole(tmp_path / "file", b"whole")
+
+    assert not leftover.exists()
+    assert running.exists()

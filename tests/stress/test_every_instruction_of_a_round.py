@@ -35,6 +35,7 @@ class SecondRound:
 
     modules = (
         "rookery.actor.actor",
+        "rookery.actor.boundary",
         "rookery.shm",
         "rookery.replay",
         "rookery.protocol.arena",
@@ -44,15 +45,20 @@ class SecondRound:
         self.arena, self._parts = training.arena, training.parts
         self._actor_process = self._new_actor_process()
         training.schedule.open(2)
-        self._actor_process.play_round(1)
+        self._play(self._actor_process, 1)
         self._before = self._bytes()
         self.operation()
         self._after = self.left()
 
     def _new_actor_process(self) -> ActorProcess:
         actor_process = ActorProcess(self._parts)
-        actor_process.actor.begin()
+        actor_process.complete(actor_process.begin())
         return actor_process
+
+    @staticmethod
+    def _play(actor_process: ActorProcess, number: int) -> None:
+        actor_process.play_round(number)
+        actor_process.complete(number)
 
     def _bytes(self) -> dict[str, bytes]:
         return {name: bytes(block._map) for name, block in self.arena._blocks.items()}
@@ -60,10 +66,10 @@ class SecondRound:
     def reset(self) -> None:
         for name, data in self._before.items():
             self.arena._blocks[name]._map[:] = data
-        self._actor_process.actor.begin()
+        self._actor_process.begin()
 
     def operation(self) -> None:
-        self._actor_process.play_round(2)
+        self._play(self._actor_process, 2)
 
     def left(self) -> tuple[bytes, ...]:
         return tuple(data for name, data in self._bytes().items() if name != REPORTS)
@@ -74,7 +80,9 @@ class SecondRound:
         if problems:
             return problems  # a new actor would refuse to continue from there
         if killed and boundary == 1:
-            self._new_actor_process().play_round(2)
+            replacement = self._new_actor_process()
+            if self.arena.snapshots().version == 1:
+                self._play(replacement, 2)
         elif boundary != 2:
             problems.append(f"the snapshot is of boundary {boundary}")
         if self.arena.actor_reports().read(2)["metrics"].keys() != {"0", "1"}:

@@ -250,6 +250,7 @@ def learn(
     for number in range(1, case.rounds + 1):
         boundary = schedule.await_learning(number, on_policy=False)
         checker.check(boundary, components.learner_delay)
+        schedule.await_publishing(number)
         reports.write(number, {"agent": agent, "boundary": number})
         states.publish(number, data.state(agent, number))
 

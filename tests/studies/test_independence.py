@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rookery
@@ -130,7 +131,7 @@ def test_a_gradient_clipped_by_the_norm_of_all_agents_is_found(trained, monkeypa
     monkeypatch.setattr(
         group,
         "clip_factors",
-        lambda norms, most: clip(norms.nansum().expand_as(norms), most),
+        lambda norms, most: clip(np.full_like(norms, np.nansum(norms)), most),
     )
     monkeypatch.setattr(
         "rookery.studies.independence.replay.split_groups", lambda groups, *_: (groups, [])

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from rookery.actor.process import ActorProcess
-from rookery.algorithms.agents import build_agents
-from rookery.algorithms.base import Agent
-from rookery.evaluation.play import agents_of
 from rookery.games.guard import GuardedGame
 from rookery.learner.learner import LearnerWorker
 from rookery.protocol.arena import GATE
@@ -21,8 +18,9 @@ from rookery.shm.counters import Counters
 from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
 from rookery.storage.checkpoints import digest
-from rookery.training.assignment import assign_agents, cost_of
+from rookery.training.autoscale import Autoscaler
 from rookery.training.executors import InProcess
+from rookery.training.round_model import ONE, Processes
 from rookery.training.training import Training
 
 SETTINGS: dict[str, Any] = {
@@ -138,7 +136,7 @@ def test_a_game_without_snapshots_is_never_handed_over(
 class Ready:
     """A process pool that has started."""
 
-    is_ready = True
+    is_ready, processes = True, Processes(1, 1)
 
 
 @pytest.mark.shows("A7")
@@ -152,12 +150,15 @@ def test_a_game_is_not_handed_over_in_an_episode_too_long_to_repeat() -> None:
     pool = Ready()
 
     exact[0] = False
-    executor._hand_over_when_ready(pool)
+    autoscaler = Autoscaler(training.config, training.agents)
+    executor._hand_over_when_ready(pool, autoscaler)
     assert executor.now is before
+    assert autoscaler.now == ONE
 
     exact[0] = True
-    executor._hand_over_when_ready(pool)
+    executor._hand_over_when_ready(pool, autoscaler)
     assert executor.now is pool
+    assert autoscaler.now == Processes(1, 1)
     executor.now = None
     training.close()
 
@@ -170,11 +171,12 @@ def test_the_heart_beats_during_evaluations() -> None:
     heartbeat = Heartbeat()
     parts = training.parts
     actor_process = ActorProcess(parts, heartbeat)
-    actor_process.actor.begin()
+    actor_process.complete(actor_process.begin())
     process_spec = replace(parts.process_spec, hosted=range(3))
     worker = LearnerWorker(process_spec, parts.agents, parts.arena)
     worker.begin()
     actor_process.play_round(1)
+    actor_process.complete(1)
     worker.learn_round(1)
     before = heartbeat._beats
 
@@ -183,42 +185,3 @@ def test_the_heart_beats_during_evaluations() -> None:
     assert heartbeat._beats - before >= 2 * SETTINGS["game.turns"]
     actor_process.close()
     training.close()
-
-
-# Which worker hosts which agents.
-
-
-def hunters(**settings: object) -> list[Agent]:
-    entry, config = configure("treasurehunt", settings={"game.agents": 5, **settings})
-    return build_agents(config, agents_of(entry, config))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 5, 9])
-def test_every_learning_agent_is_hosted_by_one_worker(workers: int) -> None:
-    agents = hunters(agents={"1": {"player": "random"}, "3": {"learning": False}})
-
-    hosted = assign_agents(agents, workers)
-
-    assert sorted(agent for numbers in hosted for agent in numbers) == [0, 2, 4]
-    assert len(hosted) == min(workers, 3)
-    assert all(hosted)
-
-
-def test_agents_that_cost_more_are_hosted_with_fewer_others() -> None:
-    agents = hunters(agents={"2": {"updates_per_round": 100}})
-
-    hosted = assign_agents(agents, 2)
-
-    assert [2] in hosted
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"updates_per_round": 50}, {"batch_size": 128}, {"network": {"width": 256}}],
-    ids=["updates", "batch", "width"],
-)
-def test_the_cost_of_an_agent_grows_with_updates_batches_and_width(settings: dict) -> None:
-    agents = hunters(agents={"0": settings})
-
-    assert cost_of(agents[0]) > 1.5 * cost_of(agents[1])
-    assert cost_of(agents[1]) == cost_of(agents[2])

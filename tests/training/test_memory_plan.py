@@ -26,6 +26,7 @@ from rookery.specs import AgentSpec
 from rookery.training import memory_plan
 from rookery.training import training as training_module
 from rookery.training.memory_plan import (
+    PROCESS_BYTES,
     MemoryNeed,
     check_memory,
     needs_of,
@@ -44,13 +45,16 @@ LINE = re.compile(
 )
 
 
-def needs(game: str, workers: int = 0, **settings: Any) -> dict[str, MemoryNeed]:
+def needs(
+    game: str, workers: int = 0, actors: int = 1, **settings: Any
+) -> dict[str, MemoryNeed]:
     entry, config = configure(game, settings=settings)
     built = entry.build_guarded(config.game.settings, config.worlds, config.seed)
     agents = build_agents(config, built.agents)
     arena = plan_memory(entry, config, built, agents)
     built.close()
-    return {n.purpose: n for n in needs_of(arena, config, groups_of(agents), workers)}
+    listed = needs_of(arena, config, groups_of(agents), workers, actors)
+    return {need.purpose: need for need in listed}
 
 
 def refusal(needs: dict[str, MemoryNeed], free: int = GIB) -> dict[str, str]:
@@ -162,6 +166,13 @@ def test_if_processes_do_not_fit_workers_is_to_be_lowered() -> None:
     refused = refusal(needs("treasurehunt", 40, **small))
 
     assert refused == {"purpose": "processes", "lower": "workers"}
+
+
+def test_every_actor_is_a_process() -> None:
+    one, four = (needs("treasurehunt", 2, actors)["processes"] for actors in (1, 4))
+
+    assert four.bytes - one.bytes == 3 * PROCESS_BYTES
+    assert four.lower == "workers or actors"
 
 
 def test_memory_is_refused_from_one_byte_too_little() -> None:

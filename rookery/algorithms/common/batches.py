@@ -4,19 +4,22 @@ A *pass* is one forward and backward computation over a batch; an update average
 `gradient.accumulate` of them. Random numbers are keyed by agent, round and pass, and rows
 do not change while a learner works. So the numbers and transitions of several passes can be
 drawn in one go, which takes hardly longer than those of one. Memory bounds how many.
+Observations, which are large, are read for one pass at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.algorithms.base import Agent, observation_bytes
-from rookery.replay.buffer import Batch
+from rookery.algorithms.base import Agent
+from rookery.algorithms.nets.layers import Features
+from rookery.replay.buffer import ReplayReader
+from rookery.replay.drawing import Paths
 from rookery.specs import Array
 
 PassKey = tuple[Array, int, int]
@@ -26,6 +29,8 @@ PassKeys = tuple[Array, int, Array]
 
 AHEAD_BYTES = 4 << 20
 """Memory for batches drawn ahead; with more, they would no longer fit the cache."""
+TRANSITION_BYTES = 40
+"""What drawing ahead takes for every row at which a transition opens or closes."""
 MAX_PASSES_AHEAD = 16
 
 
@@ -42,25 +47,42 @@ class PassDraws:
 
 @dataclass
 class StackedBatch:
-    """The batches of a group in one pass; tensors are (agents, batch, …)."""
+    """The batches of a group in one pass; tensors are (agents, batch, …).
+
+    Transitions close at their *ends*: one, or with Retrace several, which come transition
+    by transition. Agents that make no update have any contents.
+    """
 
     draws: PassDraws
-    per_agent: list[Batch | None]
-    """Each agent's batch; None for agents that make no update."""
+    observations: Tensor
+    """(agents, batch × (1 + ends), features): all rows in which transitions open, then all
+    their ends. The next pass overwrites it."""
     importance: Tensor
     """Importance weights; 1 with uniform replay."""
     actions: Tensor
     returns: Tensor
+    """(agents, batch × ends)."""
     discounts: Tensor
+    """(agents, batch × ends)."""
     legal: Tensor | None
     """(agents, batch, actions) where transitions open; None: everything is legal."""
     next_legal: Tensor | None
-    """The same where they close."""
+    """(agents, batch × ends, actions): the same where they close."""
 
 
-def passes_ahead(agents: Sequence[Agent], numbers: int) -> int:
+@dataclass
+class StackedPaths(StackedBatch):
+    """The same with Retrace: the paths that begin with the transitions."""
+
+    taken: Tensor
+    """(agents, batch, ends): the action that was taken at an end."""
+    continues: Tensor
+    """(agents, batch, ends) bool: whether the path continues from there."""
+
+
+def passes_ahead(agents: Sequence[Agent], numbers: int, ends: int = 1) -> int:
     """Return for how many passes to draw at once, given an agent's random numbers."""
-    transitions = 2 * agents[0].settings.batch_size * observation_bytes(agents[0])
+    transitions = agents[0].settings.batch_size * TRANSITION_BYTES * (1 + ends)
     bytes_per_pass = len(agents) * (transitions + 8 * numbers)
     return max(1, min(MAX_PASSES_AHEAD, AHEAD_BYTES // bytes_per_pass))
 
@@ -70,63 +92,58 @@ def pass_keys(agents: Array, number: int, passes: range) -> PassKeys:
     return np.tile(agents, len(passes)), number, np.repeat(np.array(passes), len(agents))
 
 
-def stack_batches(
-    batches: Sequence[Batch | None],
-    passes: Sequence[PassDraws],
-    agent: Agent,
-    factors: Sequence[float],
-) -> list[StackedBatch]:
-    """Return one stacked batch per pass.
+class BatchBuffers:
+    """Draws the batches of a group, into memory that every pass uses again."""
 
-    Args:
-        batches: each agent's transitions, those of all passes one after the other.
-        passes: the random numbers of each pass.
-        agent: any agent of the group.
-        factors: each agent's reward scale.
-    """
-    size = agent.settings.batch_size
-    shape = (len(passes), len(batches), size)
-    actions = np.zeros(shape, np.int64)
-    returns, discounts = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    for i, batch in enumerate(batches):
-        if batch is not None:
-            actions[:, i] = batch.actions.reshape(len(passes), size)
-            returns[:, i] = (batch.returns * factors[i]).reshape(len(passes), size)
-            discounts[:, i] = batch.discounts.reshape(len(passes), size)
-    legal = stack_masks([batch.legal if batch else None for batch in batches], shape, agent)
-    next_legal = stack_masks(
-        [batch.next_legal if batch else None for batch in batches], shape, agent
-    )
-    importance = torch.ones(shape[1:])
-    return [
-        StackedBatch(
-            draws,
-            [batch and batch.part(k * size, (k + 1) * size) for batch in batches],
-            importance,
-            torch.from_numpy(actions[k]),
-            torch.from_numpy(returns[k]),
-            torch.from_numpy(discounts[k]),
-            None if legal is None else legal[k],
-            None if next_legal is None else next_legal[k],
-        )
-        for k, draws in enumerate(passes)
-    ]
+    def __init__(self, agents: Sequence[Agent], features: Features, ends: int) -> None:
+        self._agents, self._features, self._ends = agents, features, ends
+        self._batch = agents[0].settings.batch_size
+        shape = (len(agents), self._batch * (1 + ends), features.padded)
+        self._inputs = np.zeros(shape, np.float32)
+        self._paths = self._empty_paths(1)
 
+    def _empty_paths(self, passes: int) -> Paths:
+        spec = self._agents[0].spec
+        masked_actions = spec.num_actions if spec.masked else None
+        agents = len(self._agents)
+        return Paths.empty(passes, agents, self._batch, self._ends, masked_actions)
 
-def stack_masks(
-    masks: Sequence[Array | None], shape: tuple[int, int, int], agent: Agent
-) -> Tensor | None:
-    """Return legal actions, (passes, agents, rows, actions); None: all are always legal.
+    def draw(
+        self,
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array | None],
+        passes: Sequence[PassDraws],
+        factors: Sequence[float],
+    ) -> Iterator[StackedPaths]:
+        """Yield one batch per pass; they are overwritten when more are drawn.
 
-    Args:
-        masks: each agent's, (passes × rows, actions); None stands for all True.
-        shape: passes, agents and rows.
-        agent: any agent of the group.
-    """
-    if not agent.spec.masked:
-        return None
-    legal = np.ones((*shape, agent.spec.num_actions), bool)
-    for i, mask in enumerate(masks):
-        if mask is not None:
-            legal[:, i] = mask.reshape(shape[0], shape[2], -1)
-    return torch.from_numpy(legal)
+        Args:
+            readers: one per agent.
+            transitions: each agent's, (passes × batch); None if it makes no update.
+            passes: the random numbers of each pass.
+            factors: each agent's reward scale.
+        """
+        if len(self._paths.actions) != len(passes):
+            self._paths = self._empty_paths(len(passes))
+        paths, batch, ends, drawn = self._paths, self._batch, self._ends, []
+        for i, sampled in enumerate(transitions):
+            if sampled is not None:
+                readers[i].follow(sampled, factors[i], paths, i)
+                drawn.append(i)
+        importance = torch.ones(len(readers), batch)
+        for k, draws in enumerate(passes):
+            for i in drawn:
+                rows, addresses = readers[i].rows, paths.addresses[k, i]
+                self._features.draw(self._inputs[i], rows, addresses)
+            yield StackedPaths(
+                draws,
+                torch.from_numpy(self._inputs),
+                importance,
+                torch.from_numpy(paths.actions[k]),
+                torch.from_numpy(paths.returns[k]),
+                torch.from_numpy(paths.discounts[k]),
+                None if paths.legal is None else torch.from_numpy(paths.legal[k]),
+                None if paths.next_legal is None else torch.from_numpy(paths.next_legal[k]),
+                torch.from_numpy(paths.taken[k]).view(-1, batch, ends),
+                torch.from_numpy(paths.continues[k]).view(-1, batch, ends),
+            )

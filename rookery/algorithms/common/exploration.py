@@ -6,18 +6,17 @@ Illegal actions are never chosen, and all randomness comes from `PolicyInput.dra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from rookery.algorithms.base import Agent, PolicyInput, PolicyOutput
 from rookery.algorithms.common.losses import FAR_BELOW
+from rookery.kernels import kernel
 from rookery.specs import Array
 
 SMALLEST = 1e-12
 """Lower bound on probabilities in logarithms and on divisors."""
-
-Choice = tuple[Array, Array, Array]
-"""Actions, their probabilities and the entropies of the choice, (agents, worlds)."""
 
 
 def act_by_values(
@@ -28,14 +27,10 @@ def act_by_values(
     Without temperatures, (agents,), this is epsilon-greedy. With them, the greedy part is
     a softmax, so that actions of nearly the same value are taken nearly equally often.
     """
-    legal_values = _mask_illegal(values, inputs.legal)
     if temperatures is None:
-        choice = _epsilon_greedy(legal_values, inputs)
-    else:
-        choice = _softmax(legal_values, inputs, temperatures[:, None, None])
-    actions, probabilities, entropies = choice
-    taken = _pick(values, actions)
-    return PolicyOutput(actions, probabilities, taken, entropies, action_values=values)
+        return _epsilon_greedy(values, inputs)
+    legal_values = _mask_illegal(values, inputs.legal)
+    return _softmax(values, legal_values, inputs, temperatures[:, None, None])
 
 
 def temperatures_of(agents: Sequence[Agent], exploration: Array) -> Array | None:
@@ -44,35 +39,106 @@ def temperatures_of(agents: Sequence[Agent], exploration: Array) -> Array | None
     A temperature is proportional to the probability of a random action: it starts at
     `epsilon.temperature`, where that is largest, and vanishes with it.
     """
-    settings = [agent.settings.epsilon for agent in agents]
-    if not settings[0].temperature or not exploration.any():  # the same in all the group
+    temperature = agents[0].settings.epsilon.temperature  # the same in all the group
+    if not temperature or not exploration.any():
         return None
+    settings = [agent.settings.epsilon for agent in agents]
     largest = np.array([max(each.start, each.end, SMALLEST) for each in settings])
-    return settings[0].temperature * exploration / largest
+    return temperature * exploration / largest
 
 
-def _epsilon_greedy(values: Array, inputs: PolicyInput) -> Choice:
+def _epsilon_greedy(values: Array, inputs: PolicyInput) -> PolicyOutput:
     """The first draw decides whether to explore, the second which legal action."""
-    greedy, epsilon = values.argmax(axis=2), inputs.exploration[:, None]
-    counts = _legal_counts(values.shape[2], inputs)
-    random = (inputs.draws[..., 1] * counts).astype(np.int64)
-    for i, mask in enumerate(inputs.legal):
-        if mask is not None:
-            random[i] = _nth_true(mask, random[i])
-    actions = np.where(inputs.draws[..., 0] < epsilon, random, greedy)
-    share = epsilon / counts
-    top = 1.0 - epsilon + share
-    probabilities = np.where(actions == greedy, top, share).astype(np.float32)
-    entropies = -(top * safe_log(top) + (counts - 1) * share * safe_log(share))
-    return actions, probabilities, np.full(greedy.shape, entropies)
+    shape, epsilon = values.shape, inputs.exploration.astype(np.float64, copy=False)
+    output = PolicyOutput(
+        np.empty(shape[:2], np.int64),
+        np.empty(shape[:2], np.float32),
+        np.empty(shape[:2], values.dtype),
+        np.empty(shape[:2]),
+        action_values=values,
+    )
+    _take_best_or_explore(
+        np.ascontiguousarray(values),
+        stack_legal(inputs.legal, shape),
+        np.ascontiguousarray(inputs.draws),
+        epsilon,
+        _epsilon_entropies(epsilon.tobytes(), shape[2]),
+        output.actions,
+        output.probabilities,
+        output.values,
+        output.entropies,
+    )
+    return output
 
 
-def _softmax(values: Array, inputs: PolicyInput, temperatures: Array) -> Choice:
+@kernel
+def _take_best_or_explore(
+    values: Array,
+    legal: Array,
+    draws: Array,
+    epsilon: Array,
+    entropies: Array,
+    actions: Array,
+    probabilities: Array,
+    taken: Array,
+    entropies_taken: Array,
+) -> None:
+    """Fill the last four arrays, (agents, worlds).
+
+    `entropies` is (agents, number of legal actions).
+    """
+    agents, worlds, num_actions = values.shape
+    for agent in range(agents):
+        for world in range(worlds):
+            own, is_legal = values[agent, world], legal[agent, world]
+            count, best = 0, 0
+            for action in range(num_actions):
+                if is_legal[action]:
+                    if count == 0 or own[action] > own[best]:
+                        best = action
+                    count += 1
+            action = best
+            if draws[agent, world, 0] < epsilon[agent]:
+                rank, action = int(draws[agent, world, 1] * count), 0
+                for candidate in range(num_actions):
+                    if is_legal[candidate]:
+                        if rank == 0:
+                            action = candidate
+                        rank -= 1
+            share = epsilon[agent] / max(count, 1)
+            top = 1.0 - epsilon[agent] + share
+            actions[agent, world] = action
+            probabilities[agent, world] = top if action == best else share
+            taken[agent, world] = own[action]
+            entropies_taken[agent, world] = entropies[agent, max(count, 1)]
+
+
+@lru_cache(maxsize=64)
+def _epsilon_entropies(epsilon: bytes, num_actions: int) -> Array:
+    """Return entropies by number of legal actions, (agents, 0 to num_actions).
+
+    Epsilon, (agents,) float64, changes once a round, and this is needed every turn.
+    """
+    each, counts = np.frombuffer(epsilon)[:, None], np.arange(num_actions + 1)
+    counts[0] = 1
+    share = each / counts
+    top = 1.0 - each + share
+    return -(top * safe_log(top) + (counts - 1) * share * safe_log(share))
+
+
+def _softmax(
+    values: Array, legal_values: Array, inputs: PolicyInput, temperatures: Array
+) -> PolicyOutput:
     """The first draw chooses among all actions by their probabilities."""
-    probabilities = _soft_probabilities(values, inputs, temperatures)
+    probabilities = _soft_probabilities(legal_values, inputs, temperatures)
     actions = sample(probabilities, inputs.draws[..., 0])
-    chosen = _pick(probabilities, actions).astype(np.float32)
-    return actions, chosen, entropies_of(probabilities)
+    return PolicyOutput(
+        actions,
+        _pick(probabilities, actions).astype(np.float32),
+        _pick(values, actions),
+        entropies_of(probabilities),
+        action_values=values,
+    )
 
 
 def _soft_probabilities(values: Array, inputs: PolicyInput, temperatures: Array) -> Array:
@@ -173,19 +239,10 @@ def _mask_illegal(values: Array, legal: Sequence[Array | None]) -> Array:
     return values
 
 
-def _legal_counts(num_actions: int, inputs: PolicyInput) -> Array | int:
-    """Return the number of legal actions, at least 1.
-
-    It is (agents, worlds), or one number where every action is always legal.
-    """
-    if all(mask is None for mask in inputs.legal):
-        return num_actions
-    counts = np.full(inputs.draws.shape[:2], num_actions)
-    for i, mask in enumerate(inputs.legal):
+def stack_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Array:
+    """Return legal actions, (agents, worlds, actions); all are where there is no mask."""
+    stacked = np.ones(shape, bool)
+    for i, mask in enumerate(legal):
         if mask is not None:
-            counts[i] = np.maximum(mask.sum(axis=1), 1)
-    return counts
-
-
-def _nth_true(mask: Array, rank: Array) -> Array:
-    return (mask.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+            stacked[i] = mask
+    return stacked

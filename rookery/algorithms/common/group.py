@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rookery.algorithms.base import WEIGHTS, Agent, Shapes, State
-from rookery.algorithms.common.optimizer import adam_step, clip_factors
-from rookery.algorithms.common.schedules import learning_rate
+from rookery.algorithms.common.optimizer import adam_step, clip_factors, gradient_norms
+from rookery.algorithms.common.schedules import learning_rate, varies
 from rookery.algorithms.nets.layers import (
     Features,
     Noise,
@@ -22,6 +22,7 @@ from rookery.algorithms.nets.layers import (
     padded,
     signed_root,
 )
+from rookery.replay.drawing import RowObservations
 from rookery.replay.rewards import RewardSpread
 from rookery.rng import Stream
 from rookery.specs import Array
@@ -33,17 +34,19 @@ UPDATES, STOPPED = 0, 1
 
 
 class Inputs:
-    """A buffer for the observations of a group, refilled for every pass."""
+    """A buffer for the observations that a group acts on, refilled every turn."""
 
     def __init__(self, features: Features, agents: int, rows: int) -> None:
         self._features, self.rows = features, rows
         self._array = np.zeros((agents, rows, features.padded), np.float32)
         self._tensor = torch.from_numpy(self._array)
 
-    def fill(self, observations: Sequence[Mapping[str, Array] | None]) -> Tensor:
-        """Return (agents, rows, features); agents with None keep their old inputs."""
+    def fill(self, observations: Sequence[Mapping[str, Array]]) -> Tensor:
+        """Return (agents, rows, features)."""
         for inputs, parts in zip(self._array, observations, strict=True):
-            if parts is not None:
+            if isinstance(parts, RowObservations):
+                self._features.draw(inputs, parts.rows, parts.addresses)
+            else:
                 self._features.fill(inputs, parts)
         return self._tensor
 
@@ -86,15 +89,25 @@ class Group:
             name: view.detach().requires_grad_() for name, view in views[WEIGHTS].items()
         }
         self.target = views["target"]
-        # One tensor for all parameters: an update is then a few large operations, not many
-        # small ones. Parameters without a gradient keep a zero there and do not change.
-        self._gradient = torch.zeros(size)
-        self._gradients = parameters.views(self._gradient)
+        # One buffer for all parameters: an update is then one pass over memory. Parameters
+        # without a gradient keep a zero there and do not change.
+        self._gradient = torch.zeros(len(agents) * parameters.size)
+        self._earlier_passes = torch.zeros_like(self._gradient)
+        self.gradients = parameters.stacked_views(len(agents), self._gradient)
+        """Parameter name to the gradient of the last pass, to be written to."""
+        self._offsets, self._norms = parameters.offsets, np.zeros(len(agents), np.float32)
         self.spreads = [RewardSpread(agent.settings.reward) for agent in agents]
         targets = [agent.settings.target for agent in agents]
         self._target_every = np.array([target.every for target in targets])
         self._target_rates = np.array([target.rate for target in targets], np.float32)
-        self._limits = torch.tensor([agent.settings.gradient.clip for agent in agents])
+        clips = [agent.settings.gradient.clip for agent in agents]
+        self._limits = np.array(clips, np.float32)
+        rates = [agent.settings.learning_rate for agent in agents]
+        self._rates = np.array(rates, np.float32)
+        self._varying_rates = [
+            i for i, agent in enumerate(agents) if varies(agent.settings.rate)
+        ]
+        """The agents whose learning rates depend on their updates."""
 
     @staticmethod
     def shapes(size: int) -> Shapes:
@@ -158,51 +171,61 @@ class Group:
         """(agents,) bool: the agents that have not been stopped."""
         return self.counters[:, STOPPED] == 0
 
-    def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Return the gradients of losses (agents,); each agent's depend on its own only."""
-        return self.parameters.gradients(loss.sum(), list(self.weights.values()))
+    def differentiate(self, loss: Tensor) -> None:
+        """Write the gradients of losses (agents,), by autograd.
 
-    @torch.no_grad()
-    def apply(self, gradients: Sequence[Tensor], loss: Tensor, active: Array) -> Array:
+        Each agent's gradient depends on its own loss only.
+        """
+        leaves = list(self.weights.values())
+        gradients = self.parameters.gradients(loss.sum(), leaves)
+        with torch.no_grad():
+            for name, gradient in zip(self.weights, gradients, strict=True):
+                self.gradients[name].copy_(gradient)
+
+    def accumulate(self, number: int, passes: int) -> None:
+        """Add the gradients of the passes of an update; called after each pass."""
+        if number > 0:
+            self._gradient.add_(self._earlier_passes)
+        if number < passes - 1:
+            self._earlier_passes.copy_(self._gradient)
+
+    def apply(self, losses: Array, active: Array) -> Array:
         """Make one Adam step for active agents; return gradient norms (agents,).
 
         An agent whose loss or gradient is not finite is stopped: it keeps its last good
         state, and the others are not affected.
         """
-        for name, gradient in zip(self.weights, gradients, strict=True):
-            self._gradients[name].copy_(gradient)
-        norms = torch.linalg.vector_norm(self._gradient, dim=1)
-        finite = np.isfinite(norms.numpy()) & np.isfinite(loss.detach().numpy())
+        gradient_norms(self._gradient.numpy(), self._offsets, self._norms)
+        finite = np.isfinite(self._norms) & np.isfinite(losses)
         self.counters[active & ~finite, STOPPED] = 1
         active = active & finite
         self.counters[active, UPDATES] += 1
-        counts = np.maximum(self.counters[:, UPDATES], 1)
-        rates = [
-            learning_rate(agent.settings.learning_rate, agent.settings.rate, int(count) - 1)
-            for agent, count in zip(self.agents, counts, strict=True)
-        ]
-        adam_step(
-            self._flat[WEIGHTS],
-            self._flat["means"],
-            self._flat["squares"],
-            self._gradient,
-            factors=clip_factors(norms, self._limits),
-            rates=torch.tensor(rates),
-            counts=torch.from_numpy(counts),
-            active=torch.from_numpy(active),
-        )
-        self._update_targets(active)
-        return norms.numpy()
+        self._step(active)
+        return self._norms.copy()
 
-    def _update_targets(self, active: Array) -> None:
-        """Move the targets of active agents whose update count is a multiple of `every`."""
-        due = active & (self.counters[:, UPDATES] % self._target_every == 0)
-        weights, target = self._flat[WEIGHTS], self._flat["target"]
-        if due.all():
-            target.lerp_(weights, torch.from_numpy(self._target_rates)[:, None])
-        else:
-            for i in np.flatnonzero(due).tolist():
-                target[i].lerp_(weights[i], float(self._target_rates[i]))
+    def _step(self, active: Array) -> None:
+        """Move the weights of active agents, and their targets where they are due."""
+        counts = np.maximum(self.counters[:, UPDATES], 1)
+        for i in self._varying_rates:
+            settings = self.agents[i].settings
+            self._rates[i] = learning_rate(
+                settings.learning_rate, settings.rate, int(counts[i]) - 1
+            )
+        is_target_due = counts % self._target_every == 0
+        flat = {name: tensor.numpy() for name, tensor in self._flat.items()}
+        adam_step(
+            flat[WEIGHTS],
+            flat["means"],
+            flat["squares"],
+            flat["target"],
+            self._gradient.numpy(),
+            self._offsets,
+            factors=clip_factors(self._norms, self._limits),
+            rates=self._rates,
+            counts=counts,
+            active=active,
+            target_rates=np.where(is_target_due, self._target_rates, np.float32(0)),
+        )
 
     def check_padding(self) -> None:
         """Assert that the padding of every agent's weights is still zero."""

@@ -1,65 +1,127 @@
-"""Adam (Kingma and Ba, 2015) for many agents at once.
+"""Adam (Kingma and Ba, 2015) for many agents at once, in one pass over memory.
 
-Each has its own learning rate, gradient clip and update count. Every operation is
-elementwise, so an agent's result does not depend on its group.
+Each agent has its own learning rate, gradient clip and update count. Gradients are laid out
+parameter by parameter (`Parameters.stacked_views`), everything else agent by agent.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
+
+from rookery.kernels import kernel
+from rookery.specs import Array
 
 BETA1, BETA2 = 0.9, 0.999
 EPSILON = 1e-8
+LANES = 16
+"""Sums of squares are added up side by side, which is faster than one after the other."""
 
 
-def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
+def clip_factors(norms: Array, limits: Array) -> Array:
     """Return the factors that scale gradients so that norms stay within limits."""
-    return (limits / norms.clamp(min=1e-12)).clamp(max=1.0)
+    factors: Array = np.minimum(limits / np.maximum(norms, np.float32(1e-12)), 1.0)
+    return factors.astype(np.float32)
 
 
 def adam_step(
-    weights: Tensor,
-    means: Tensor,
-    squares: Tensor,
-    gradients: Tensor,
+    weights: Array,
+    means: Array,
+    squares: Array,
+    target: Array,
+    gradient: Array,
+    offsets: Array,
     *,
-    factors: Tensor,
-    rates: Tensor,
-    counts: Tensor,
-    active: Tensor,
+    factors: Array,
+    rates: Array,
+    counts: Array,
+    active: Array,
+    target_rates: Array,
 ) -> None:
-    """Update weights and moments of active agents in place.
+    """Update weights, moments and targets of active agents in place.
 
     Args:
         weights: (agents, parameters).
         means: (agents, parameters) first moments.
         squares: (agents, parameters) second moments.
-        gradients: (agents, parameters); overwritten.
+        target: (agents, parameters) weights of the target networks.
+        gradient: (agents × parameters,), parameter by parameter.
+        offsets: where each parameter starts in the vector of one agent, and the end.
         factors: (agents,) scale of the gradients, for clipping.
         rates: (agents,) learning rates.
         counts: (agents,) updates made, including this one.
         active: (agents,) bool; the others keep every bit.
+        target_rates: (agents,) how far targets move to the new weights; 0: not at all.
     """
     # Bias corrections are moved to where they are one number per agent:
     # m / (sqrt(v) / c + eps) is m c / (sqrt(v) + eps c).
-    updates = counts.numpy().astype(np.float64)
+    updates = counts.astype(np.float64)
     corrections = np.sqrt(1.0 - BETA2**updates)
-    steps = rates.numpy() / (1.0 - BETA1**updates) * corrections
-    step_sizes, epsilons = (
-        torch.from_numpy(numbers.astype(np.float32)).view(-1, 1)
-        for numbers in (steps, EPSILON * corrections)
+    steps = rates / (1.0 - BETA1**updates) * corrections
+    _adam(
+        weights,
+        means,
+        squares,
+        target,
+        gradient,
+        offsets,
+        factors,
+        steps.astype(np.float32),
+        (EPSILON * corrections).astype(np.float32),
+        active,
+        target_rates,
     )
-    factors = factors.view(-1, 1)
-    rows = [slice(None)]  # all agents in one operation, or each active one on its own
-    if not bool(active.all()):
-        rows = [slice(i, i + 1) for i in active.nonzero().flatten().tolist()]
-    for row in rows:
-        clipped = gradients[row].mul_(factors[row])  # new memory would not be in cache
-        means[row].lerp_(clipped, 1.0 - BETA1)
-        squares[row].lerp_(clipped.square_(), 1.0 - BETA2)
-        # Not torch's sqrt: it takes several times as long, and longest for zeros.
-        np.sqrt(squares[row].numpy(), out=clipped.numpy())
-        change = torch.div(means[row], clipped.add_(epsilons[row]), out=clipped)
-        weights[row].sub_(change.mul_(step_sizes[row]))
+
+
+@kernel
+def _adam(
+    weights: Array,
+    means: Array,
+    squares: Array,
+    target: Array,
+    gradient: Array,
+    offsets: Array,
+    factors: Array,
+    steps: Array,
+    epsilons: Array,
+    active: Array,
+    target_rates: Array,
+) -> None:
+    one_less_beta1, one_less_beta2 = np.float32(1 - BETA1), np.float32(1 - BETA2)
+    agents = len(weights)
+    for a in range(agents):
+        if not active[a]:
+            continue
+        factor, step, epsilon, rate = factors[a], steps[a], epsilons[a], target_rates[a]
+        is_copy = rate == np.float32(1)  # to the bit, which t + (w - t) is not
+        for p in range(len(offsets) - 1):
+            start, stop = offsets[p], offsets[p + 1]
+            first = agents * start + a * (stop - start)
+            g = gradient[first : first + stop - start]
+            w, t = weights[a, start:stop], target[a, start:stop]
+            m, v = means[a, start:stop], squares[a, start:stop]
+            for i in range(len(g)):
+                clipped = g[i] * factor
+                m[i] += (clipped - m[i]) * one_less_beta1
+                v[i] += (clipped * clipped - v[i]) * one_less_beta2
+                w[i] -= step * (m[i] / (np.sqrt(v[i]) + epsilon))
+                t[i] = w[i] if is_copy else t[i] + rate * (w[i] - t[i])
+
+
+@kernel
+def gradient_norms(gradient: Array, offsets: Array, norms: Array) -> None:
+    """Write the norm of each agent's gradient, (agents,)."""
+    agents = len(norms)
+    sums = np.zeros(LANES, np.float32)
+    for a in range(agents):
+        sums[:] = np.float32(0)
+        for p in range(len(offsets) - 1):
+            size = offsets[p + 1] - offsets[p]
+            first = agents * offsets[p] + a * size
+            g = gradient[first : first + size].reshape(-1, LANES)  # widths are padded
+            for i in range(len(g)):
+                for lane in range(LANES):
+                    sums[lane] += g[i, lane] * g[i, lane]
+        total = np.float32(0)
+        for lane in range(LANES):
+            total += sums[lane]
+        norms[a] = np.sqrt(total)

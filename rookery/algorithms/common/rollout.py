@@ -15,7 +15,9 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent
 from rookery.algorithms.nets.layers import Features
+from rookery.kernels import kernel
 from rookery.replay.buffer import ReplayReader
+from rookery.replay.drawing import addresses_of
 from rookery.specs import Array
 
 SMALLEST_STD = 1e-8
@@ -72,20 +74,22 @@ class Rollout:
     def _fill(self, i: int, features: Features) -> None:
         """Read one agent's transitions."""
         reader, transitions = self.readers[i], self.transitions[i]
-        batch, count = reader.batch(transitions), len(transitions)
-        features.fill(self.inputs[i, :count], batch.seen)
-        features.fill(self.next_inputs[i, :count], batch.next_seen)
+        rows, count = reader.rows, len(transitions)
         turns, worlds = reader.opening(transitions)
+        closes = reader.closes(transitions)
+        for inputs, at in ((self.inputs, turns), (self.next_inputs, closes)):
+            features.draw(inputs[i, :count], rows, addresses_of(rows, at, worlds))
         probabilities = reader.at("probability", turns, worlds)
-        self.actions[i, :count] = batch.actions
+        self.actions[i, :count] = reader.at("action", turns, worlds)
         self.old_log_probs[i, :count] = np.log(
             np.maximum(probabilities, SMALLEST_PROBABILITY)
         )
-        self.rewards[i, :count], self.discounts[i, :count] = batch.returns, batch.discounts
+        returns, discounts = reader.outcomes(turns, worlds)
+        self.rewards[i, :count], self.discounts[i, :count] = returns, discounts
         self.weights[i, :count] = 1.0
         if self.legal is not None:
             self.legal[i, :count] = reader.at("legal", turns, worlds)
-        self.successors.append(successors_of(turns, reader.closes(transitions), worlds))
+        self.successors.append(successors_of(turns, closes, worlds))
 
     def estimate_advantages(
         self, i: int, values: Array, next_values: Array, gae_lambda: float
@@ -104,12 +108,13 @@ class Rollout:
 
     def minibatch(self, slots: Array, unused: Array) -> Minibatch:
         """Return some slots, (agents, n) by index; those `unused` get weight 0."""
-        rows = np.arange(len(slots))[:, None]
+        indices = slots + np.arange(len(slots))[:, None] * self.weights.shape[1]
 
         def take(array: Array) -> Tensor:
-            return torch.from_numpy(array[rows, slots])
+            flat = array.reshape(-1, *array.shape[2:])
+            return torch.from_numpy(flat.take(indices, axis=0))
 
-        weights = np.where(unused, 0.0, self.weights[rows, slots]).astype(np.float32)
+        weights = np.where(unused, np.float32(0.0), self.weights.take(indices))
         return Minibatch(
             take(self.inputs),
             take(self.actions),
@@ -130,15 +135,26 @@ def advantages_of(successors: Array, deltas: Array, decays: Array) -> Array:
         decays: (n,) weight of the successor's advantage.
     """
     advantages = deltas.astype(np.float64)
-    for i in np.flatnonzero(successors >= 0)[::-1].tolist():
-        advantages[i] += decays[i] * advantages[successors[i]]
+    _add_successors(advantages, successors, decays.astype(np.float64))
     return advantages.astype(np.float32)
 
 
+@kernel
+def _add_successors(advantages: Array, successors: Array, decays: Array) -> None:
+    for i in range(len(advantages) - 1, -1, -1):
+        if successors[i] >= 0:
+            advantages[i] += decays[i] * advantages[successors[i]]
+
+
 def successors_of(opens: Array, closes: Array, worlds: Array) -> Array:
-    """Return the index of the transition that opens where each closes, (n,); −1: none."""
-    indices = {
-        row: i for i, row in enumerate(zip(opens.tolist(), worlds.tolist(), strict=True))
-    }
-    closing_rows = zip(closes.tolist(), worlds.tolist(), strict=True)
-    return np.array([indices.get(row, -1) for row in closing_rows], np.int64)
+    """Return the index of the transition that opens where each closes, (n,); −1: none.
+
+    Transitions are in the order of the rows in which they open: by turn, then by world.
+    """
+    if not len(opens):
+        return np.empty(0, np.int64)
+    count = int(worlds.max()) + 1
+    opening_rows, closing_rows = opens * count + worlds, closes * count + worlds
+    indices = np.searchsorted(opening_rows, closing_rows)
+    found = opening_rows[np.minimum(indices, len(opens) - 1)] == closing_rows
+    return np.where(found, indices, -1)

@@ -13,6 +13,11 @@ def epsilon(settings: EpsilonConfig, steps: int) -> float:
     return settings.start + (settings.end - settings.start) * progress
 
 
+def varies(settings: RateConfig) -> bool:
+    """Whether a learning rate depends on the agent's updates."""
+    return settings.warmup > 0 or settings.schedule != "constant"
+
+
 def learning_rate(base: float, settings: RateConfig, updates: int) -> float:
     """Return the learning rate of an update, counted from 0."""
     if updates < settings.warmup:

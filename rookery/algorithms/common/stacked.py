@@ -12,9 +12,13 @@ from torch import Tensor
 from rookery.algorithms.base import Agent, Learner, Metrics, Shapes, State
 from rookery.algorithms.common.group import STOPPED, Group
 from rookery.algorithms.nets.layers import Parameters
+from rookery.kernels import kernel
 from rookery.replay.buffer import ReplayReader
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
+
+AVERAGES = ("loss", "td_error", "q_value", "gradient_norm")
+"""The metrics of a round that are averages over its updates."""
 
 
 @dataclass
@@ -35,7 +39,7 @@ class StackedLearner(Learner):
     """A learner whose state is flat parameter vectors, those of a group stacked.
 
     Subclasses define `parameters` and `learn`. They compute losses (agents,) with
-    `group.weights`, and then call `group.gradients` and `group.apply`.
+    `group.weights`, and then call `group.differentiate` and `group.apply`.
     """
 
     def __init__(self, agents: Sequence[Agent], seed: int, parameters: Parameters) -> None:
@@ -90,20 +94,14 @@ class RoundLog:
     """Averages the results of a round's updates, for each agent."""
 
     def __init__(self, agents: int) -> None:
-        names = ("loss", "td_error", "q_value", "gradient_norm")
-        self._sums = {name: np.zeros(agents) for name in names}
+        self._sums = np.zeros((agents, len(AVERAGES)))
         self._updates = np.zeros(agents, np.int64)
 
     def add(self, result: PassResult, norms: Array, active: Array) -> None:
         """Add one update of the active agents."""
-        metrics = {
-            "loss": result.loss.detach().numpy(),
-            "td_error": result.errors.mean(dim=1).numpy(),
-            "q_value": result.values.mean(dim=1).numpy(),
-            "gradient_norm": norms,
-        }
-        for name, values in metrics.items():
-            self._sums[name] += np.where(active, values, 0.0)
+        losses = result.loss.detach().numpy()
+        errors, values = result.errors.numpy(), result.values.numpy()
+        _add_update(losses, errors, values, norms, active, self._sums)
         self._updates += active
 
     def metrics(self, readers: Sequence[ReplayReader], group: Group) -> list[Metrics]:
@@ -112,9 +110,28 @@ class RoundLog:
         for i, updates in enumerate(self._updates.tolist()):
             metrics: Metrics = {"updates": updates, "usable_steps": len(readers[i].usable)}
             if updates:
-                sums = self._sums.items()
-                metrics |= {name: float(values[i] / updates) for name, values in sums}
+                averages = (self._sums[i] / updates).tolist()
+                metrics |= dict(zip(AVERAGES, averages, strict=True))
             if group.counters[i, STOPPED]:
                 metrics["stopped"] = 1.0
             per_agent.append(metrics)
         return per_agent
+
+
+@kernel
+def _add_update(
+    losses: Array, errors: Array, values: Array, norms: Array, active: Array, sums: Array
+) -> None:
+    """Add the `AVERAGES` of an update to sums, (agents, 4), for active agents."""
+    batch = errors.shape[1]
+    for a in range(len(active)):
+        if not active[a]:
+            continue
+        error, value = 0.0, 0.0
+        for b in range(batch):
+            error += errors[a, b]
+            value += values[a, b]
+        sums[a, 0] += losses[a]
+        sums[a, 1] += error / batch
+        sums[a, 2] += value / batch
+        sums[a, 3] += norms[a]

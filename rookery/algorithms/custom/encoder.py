@@ -65,7 +65,7 @@ class ModuleEncoder:
     gradient keep the values that the constructor gave them.
     """
 
-    has_sparse_inputs = False
+    linear_layers: Sequence[str] = ()
 
     def __init__(self, agent: Agent, path: str, seed: int = 0) -> None:
         self._agent, self.user_class = agent, UserClass(path, _module_class(path))
@@ -131,10 +131,6 @@ class ModuleEncoder:
             for name, tensor in self.tensors.items()
         }
         return self._forward(tensors, inputs[0])[None]
-
-    def after_first(self, weights: Weights, hidden: Tensor) -> Tensor:
-        """Never called: the first layer of a module cannot be computed apart."""
-        raise AssertionError("a module has no sparse inputs")
 
     def _forward(self, tensors: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         parts = self._parts(inputs)

@@ -7,23 +7,27 @@ and checkpoints work as in every value-based learner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from rookery.algorithms.base import Agent, Policy, PolicyInput, PolicyOutput, State
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import StackedBatch
+from rookery.algorithms.common.batches import PassDraws, StackedBatch, StackedPaths
 from rookery.algorithms.common.exploration import act_by_values, temperatures_of
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.common.stacked import PassResult
 from rookery.algorithms.custom.sandbox import UserClass, acting_seed, seed_of
 from rookery.algorithms.nets.layers import Parameters, Weights, padded
 from rookery.algorithms.value_based import ValueBasedLearner
+from rookery.replay.buffer import Batch, ReplayReader
 from rookery.rng import Stream
 from rookery.specs import Array
 
@@ -130,6 +134,12 @@ class NetworkParameters(Parameters):
         arrays = {name: t.float().numpy() for name, t in built.tensors.items()}
         return self.flat(arrays)
 
+    def gradients(self, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """Return the gradients of a loss; zeros for parameters that were not used."""
+        with self.network.user_class.calling(self.network.agent, "forward", 0):
+            gradients = partial(torch.autograd.grad, allow_unused=True)
+            return list(gradients(loss, list(leaves), materialize_grads=True))
+
     def reshaped(self, views: Weights) -> dict[str, Tensor]:
         """Return one agent's views in the module's own shapes and types."""
         tensors = {}
@@ -192,23 +202,20 @@ class NetworkGroup(Group):
         super().load(states)
         self.buffers = self._copy_buffers()
 
-    def _update_targets(self, active: Array) -> None:
-        """Keep the buffers of an update that was finite, then move the target."""
+    def _step(self, active: Array) -> None:
+        """Keep the buffers of an update that was finite, then make the update."""
         if active.all():
             for name, view in self._fixed.items():
                 changed = self.buffers[name].detach().flatten()
                 view[0, 0, : len(changed)].copy_(changed)
-        super()._update_targets(active)
+        super()._step(active)
 
-    def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Return the gradients of a loss; zeros for parameters that were not used."""
-        leaves = list(self.weights.values())
-        with self._network.user_class.calling(self.agents[0], "forward", 0):
-            return list(
-                torch.autograd.grad(
-                    loss.sum(), leaves, allow_unused=True, materialize_grads=True
-                )
-            )
+
+@dataclass
+class BatchOfParts(StackedPaths):
+    """The batch of one agent, with the observations that its module is called with."""
+
+    transitions: Batch
 
 
 class CustomNetworkLearner(ValueBasedLearner):
@@ -220,7 +227,7 @@ class CustomNetworkLearner(ValueBasedLearner):
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self._network = CustomNetwork(self.user_class, agents[0])
         self._parameters = NetworkParameters(self._network)
-        super().__init__(agents, seed, self._parameters, draws=0)
+        super().__init__(agents, seed, self._parameters)
         self.group = NetworkGroup(agents, self._parameters)
 
     @classmethod
@@ -228,10 +235,23 @@ class CustomNetworkLearner(ValueBasedLearner):
         """Return the layout of the module's parameters and buffers."""
         return NetworkParameters(CustomNetwork(cls.user_class, agent))
 
+    def batches(
+        self,
+        readers: Sequence[ReplayReader],
+        transitions: Sequence[Array | None],
+        passes: Sequence[PassDraws],
+    ) -> Iterator[StackedBatch]:
+        """Yield one batch per pass, with the observations by part."""
+        (reader,), (sampled,) = readers, transitions
+        assert sampled is not None
+        batches = super().batches(readers, transitions, passes)
+        for batch, rows in zip(batches, np.split(sampled, len(passes)), strict=True):
+            yield BatchOfParts(**vars(batch), transitions=reader.batch(rows))
+
     def compute_losses(self, batch: StackedBatch) -> PassResult:
         """Return the Huber loss between Q(s, a) and the target of double DQN."""
-        (transitions,) = batch.per_agent
-        assert transitions is not None
+        assert isinstance(batch, BatchOfParts)
+        transitions = batch.transitions
         network, reshaped = self._network, self._parameters.reshaped
         seed = seed_of(self.stream, batch.draws.key, SEED_DRAW)
         with torch.no_grad():

@@ -18,6 +18,9 @@ import torch
 from torch import Tensor
 
 from rookery.errors import ConfigError
+from rookery.replay.drawing import fill
+from rookery.replay.frames import scale_into
+from rookery.replay.rows import Rows
 from rookery.rng import Stream
 from rookery.specs import AgentSpec, Array
 
@@ -93,6 +96,33 @@ class Parameters:
             name: flat[:, offset : offset + high * wide].view(len(flat), high, wide)
             for name, (offset, high, wide) in self._layout.items()
         }
+
+    def stacked_views(self, agents: int, buffer: Tensor) -> dict[str, Tensor]:
+        """Return a buffer of (agents × parameters,) as one contiguous tensor per parameter.
+
+        Unlike the rows of `views`, the agents of one parameter are side by side, which is
+        how matrix products of all agents write their results.
+        """
+        return {
+            name: buffer[agents * offset :][: agents * high * wide].view(agents, high, wide)
+            for name, (offset, high, wide) in self._layout.items()
+        }
+
+    @property
+    def offsets(self) -> Array:
+        """Where each parameter starts in the flat vector, and where the last one ends."""
+        starts = [offset for offset, _, _ in self._layout.values()]
+        return np.array([*starts, self.size])
+
+    def stacked(self, flats: Sequence[Array]) -> dict[str, Tensor]:
+        """Return copies of each parameter of some agents, (agents, rows, columns)."""
+        stacked = {}
+        for name, (offset, high, wide) in self._layout.items():
+            # torch's memory starts at a cache line, numpy's does not.
+            stacked[name] = torch.empty(len(flats), high, wide)
+            for own, flat in zip(stacked[name].numpy(), flats, strict=True):
+                own[...] = flat[offset : offset + high * wide].reshape(high, wide)
+        return stacked
 
     def unpadded(self, flat: Array) -> dict[str, Array]:
         """Return views of one agent's parameters without padding."""
@@ -202,19 +232,24 @@ class Features:
     """Turns observations into network inputs: all parts flattened, side by side."""
 
     def __init__(self, spec: AgentSpec, frames: int) -> None:
-        self._parts = dict(spec.parts)
-        self.width = frames * sum(prod(part.shape) for part in spec.parts.values())
-        self.padded = padded(self.width)
+        self.frames = frames
+        self._columns: dict[str, tuple[int, int, float]] = {}
+        """Part name to its first column, the column after its last, and its scale."""
+        start = 0
+        for name, part in spec.parts.items():
+            stop = start + frames * prod(part.shape)
+            self._columns[name] = (start, stop, part.scale)
+            start = stop
+        self.width = start
+        self.padded = padded(start)
 
     def fill(self, inputs: Array, observations: Mapping[str, Array]) -> None:
         """Write observations (n, frames, *shape) into `inputs` (n, padded)."""
-        start = 0
-        for name, part in self._parts.items():
-            array = observations[name]
-            flat = array.reshape(len(inputs), prod(array.shape[1:]))
-            stop = start + flat.shape[1]
-            if part.scale == 1.0:
-                inputs[:, start:stop] = flat
-            else:
-                np.multiply(flat, part.scale, out=inputs[:, start:stop], casting="unsafe")
-            start = stop
+        for name, (start, stop, scale) in self._columns.items():
+            flat = observations[name].reshape(len(inputs), stop - start)
+            scale_into(inputs[:, start:stop], flat, scale)
+
+    def draw(self, inputs: Array, rows: Rows, addresses: Array) -> None:
+        """Write the observations in some rows into `inputs` (n, padded)."""
+        for name, (start, _, scale) in self._columns.items():
+            fill(inputs, start, rows, name, addresses, self.frames, scale)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rookery.errors import ConfigError, nearest
+from rookery.games.gridworld import loops
 from rookery.games.gridworld.layout import NOWHERE, ActionTable
 from rookery.games.gridworld.names import AGENTS
 from rookery.games.gridworld.rules import Body, Kind
@@ -55,8 +56,8 @@ class Me(StateView):
         self.bind(
             number=number,
             body=body,
-            action=np.zeros(world.worlds, np.int64),
-            target=np.zeros(world.worlds, np.int64),
+            action=world.loop_arrays.actions[number],
+            target=world.loop_arrays.targets[number],
             _world=world,
             _actions=layout.actions[body.name],
             _ground=world.layer(AGENTS).reshape(-1),
@@ -65,18 +66,21 @@ class Me(StateView):
     def choose(self, actions: Array) -> None:
         """Set the agent's actions for this turn; updates `facing` and `target`."""
         table = self._actions
-        np.copyto(self.action, actions)
-        self.action[self.cell == NOWHERE] = table.count
-        entry = self.action
-        if table.relative:
-            entry = self.facing * np.int64(table.count + 1) + entry
-        np.add(self.cell, table.toward.take(entry), out=self.target)
-        np.copyto(self.facing, table.turned.take(entry))
-
-    def wait(self) -> None:
-        """Begin a turn, in which it has not acted yet."""
-        self.action.fill(self._actions.count)
-        np.copyto(self.target, self.cell)
+        bad = loops.choose(
+            np.ascontiguousarray(actions, np.int64),
+            self.cell,
+            self.action,
+            self.target,
+            self.facing,
+            table.toward,
+            table.turned,
+            table.count,
+            table.relative,
+        )
+        if bad != loops.OK:
+            raise IndexError(
+                f"action {actions[bad]} is out of bounds for axis 0 with size {table.count}"
+            )
 
     def does(self, name: str) -> Array:
         """Return where its action is, or includes, the one with this name."""
@@ -102,18 +106,27 @@ class Me(StateView):
 
     def move(self, where: Array | None = None) -> Array:
         """Move to `target` unless something solid is in it; return where it moved."""
-        moved = ~self._world.solid(self.target)
-        if where is not None:
-            moved &= self._world.checked(where)
+        world = self._world
+        moved = np.empty(world.worlds, np.bool_)
         # Agents off the map do not move: their target is their own cell, which is solid.
-        self._ground[(self._world.base + self.cell)[moved]] = 0
-        self._settle(self.target, moved)
+        bad = loops.move(
+            world.loop_arrays.layers,
+            self._ground,
+            self.cell,
+            self.target,
+            world.loop_arrays.everywhere if where is None else world.checked(where),
+            world.layout.solids,
+            world.layout.cells,
+            self.body.kind.id,
+            moved,
+        )
+        world.check_cells(self.target, bad)
         return moved
 
     def place(self, cells: Array, where: Array | None = None) -> None:
         """Put it into cells, wherever it is now."""
-        where = np.ones(self._world.worlds, bool) if where is None else where
-        where = self._world.checked(where)
+        world = self._world
+        where = world.loop_arrays.everywhere if where is None else world.checked(where)
         self._ground[(self._world.base + self.cell)[where & self.present]] = 0
         self._settle(cells, where)
 
@@ -124,6 +137,8 @@ class Me(StateView):
     def leave(self, turns: int, where: Array) -> None:
         """Take it off the map for some turns, after which the engine puts it back."""
         leaving = self._world.checked(where) & self.present
+        if not np.count_nonzero(leaving):
+            return
         self._ground[(self._world.base + self.cell)[leaving]] = 0
         np.copyto(self.cell, NOWHERE, where=leaving)
         np.copyto(self.target, NOWHERE, where=leaving)  # so that `move` does nothing
@@ -148,10 +163,10 @@ class Me(StateView):
             )
         world = self._world
         firing = self.present if where is None else self.present & world.checked(where)
-        hits = np.zeros(world.cell.shape, bool)
-        if firing.any():
-            for start, flying in self._lanes(width, firing):
-                self._fly(start, flying, kind, length, hits)
+        hits = np.zeros(world.cell.shape, np.bool_)
+        if np.count_nonzero(firing):
+            for starts, flying in self._lanes(width, firing):
+                self._fly(starts, flying, world.declared_kind(kind), length, hits)
         others = (other for other in world.agents if other is not self)
         return ((other, hits[other.number]) for other in others)
 
@@ -167,12 +182,23 @@ class Me(StateView):
                 yield start, open_
 
     def _fly(
-        self, cell: Array, flying: Array, kind: Kind, length: int, hits: Array
+        self, starts: Array, flying: Array, kind: Kind, length: int, hits: Array
     ) -> None:
-        world = self._world
-        ahead = world.layout.directions.take(self.facing)
-        for _ in range(length):
-            cell = np.where(flying, cell + ahead, cell)
-            hits |= (world.cell == cell) & flying
-            flying = flying & ~world.solid(cell)
-            world.put(kind, cell, where=flying)
+        world, layout = self._world, self._world.layout
+        loops.fly(
+            world.loop_arrays.layers,
+            world.flat_layer(kind.layer),
+            starts,
+            flying,
+            self.facing,
+            layout.directions,
+            length,
+            world.cell,
+            layout.solids,
+            layout.cells,
+            kind.id,
+            kind.lifetime or 0,
+            world.turn,
+            world.loop_arrays.expiry[kind.layer],
+            hits,
+        )

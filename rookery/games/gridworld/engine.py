@@ -8,6 +8,7 @@ import numpy as np
 
 from rookery.errors import ConfigError
 from rookery.games.base import Game, Observations, Outcome, Phases
+from rookery.games.gridworld import loops
 from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.random import PLACING
 from rookery.games.gridworld.rules import GridGame
@@ -39,10 +40,11 @@ class GridEngine(Game):
         self._numbers = np.arange(first_world, first_world + worlds)
         self.world = World(self.layout, seed, self._numbers)
         self._clock = 0
-        self._visions = {b.name: Vision(self.layout, b) for b in self.layout.bodies}
+        self._visions = [Vision(self.layout, body) for body in self.layout.bodies]
         self._orders = Stream(seed, Purpose.ORDER)
-        self._orders_kept: tuple[int, list[list[int]]] = (-1, [])
+        self._phases_kept: tuple[int, list[Phases]] = (-1, [])
         self._saved: dict[str, Array] | None = None
+        self._fresh: World | None = None
         self._closing = 0
         self._restart(np.ones(worlds, bool))
         self._check_room()
@@ -63,8 +65,7 @@ class GridEngine(Game):
     def begin_turn(self) -> Phases:
         """Move everything that is not an agent; return the phases in which agents act."""
         world = self.world
-        for name in ("reward", "score", *self.rules.counts):
-            world.columns.arrays[name].fill(0)
+        world.loop_arrays.sums.fill(0)
         self._saved = None
         if self._closing < self.worlds:
             if self._closing:
@@ -73,8 +74,7 @@ class GridEngine(Game):
             world.random.begin()
             _expire(world)
             _place_waiting(world)
-            for me in world.agents:
-                me.wait()
+            world.wait()
             self.rules.before(world)
             self._keep_closing()
         return self._phases()
@@ -82,16 +82,17 @@ class GridEngine(Game):
     def observe(self, agents: Sequence[int]) -> Observations:
         """Return what these agents observe now."""
         world = self.world
+        everyone = len(agents) == len(self.agents)
         parts: dict[int, dict[str, Array]] = {}
-        for body in self.layout.bodies:
-            group = [i for i in agents if self.layout.roster[i] is body]
+        for vision in self._visions:
+            group = vision.agents if everyone else [i for i in agents if i in vision.agents]
             if group:
-                views = self._visions[body.name].see(world, group)
+                views = vision.see(world, group)
                 for row, i in enumerate(group):
                     parts[i] = {name: view[row] for name, view in views.items()}
-        active = (world.cell[list(agents)] != NOWHERE) & ~world.closing
+        active = (world.cell != NOWHERE) & ~world.closing
         legal = [self.rules.legal(world, world.agents[i]) for i in agents]
-        return Observations([parts[i] for i in agents], list(active), legal)
+        return Observations([parts[i] for i in agents], [active[i] for i in agents], legal)
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
         """Apply the agents' actions, one agent after the other."""
@@ -99,9 +100,9 @@ class GridEngine(Game):
             return
         if self._closing:
             actions = np.where(self.world.closing[:, None], 0, actions)
-        for column, i in enumerate(agents):
+        for i, chosen in zip(agents, np.ascontiguousarray(actions.T), strict=True):
             me = self.world.agents[i]
-            me.choose(actions[:, column])
+            me.choose(chosen)
             self.rules.act(self.world, me)
             self._keep_closing()
 
@@ -125,21 +126,20 @@ class GridEngine(Game):
     def _settle(self) -> Outcome:
         """Return the outcome of the turn, and mark the agents whose episode has ended."""
         world = self.world
-        playing = ~(world.done | world.closing)
-        terminated = (world.ended | world.over) & playing
-        late = world.turn >= self.rules.settings.turns
-        truncated = late & playing & ~terminated
-        world.done |= terminated | truncated
-
-        def of_playing(name: str) -> Array:
-            return np.multiply(world.columns.arrays[name].T, playing.T)
-
+        sums = world.loop_arrays.sums
+        paid = np.empty_like(sums)
+        terminated, truncated = np.empty((2, self.worlds, len(self.agents)), np.bool_)
+        ends = (world.done, world.closing, world.ended, world.over, world.turn)
+        turns = self.rules.settings.turns
+        loops.settle(*ends, turns, sums, paid, terminated, truncated)
+        rewards, scores, *counts = paid.transpose(0, 2, 1)
+        names = self.rules.counts
         return Outcome(
-            of_playing("reward"),
-            terminated.T.copy(),
-            truncated.T.copy(),
-            of_playing("score") if self.rules.scored else None,
-            {name: of_playing(name) for name in self.rules.counts},
+            rewards,
+            terminated,
+            truncated,
+            scores if self.rules.scored else None,
+            dict(zip(names, counts, strict=True)),
         )
 
     def _keep_closing(self) -> None:
@@ -152,30 +152,33 @@ class GridEngine(Game):
 
         So every column is reset, whatever the game's `start` does.
         """
-        fresh = World(self.layout, self._seed, self._numbers[starting])
+        numbers = self._numbers[starting]
+        if self._fresh is None or self._fresh.worlds != len(numbers):
+            self._fresh = World(self.layout, self._seed, numbers)
+        fresh = self._fresh
+        fresh.blank(numbers)
         fresh.episode = self.world.episode[starting] + 1
         _draw_map(fresh)
         self.rules.start(fresh)
         _place_waiting(fresh)
         self.world.columns.put(starting, fresh.columns.by_world)
-        self.world.random.forget()
 
     def _phases(self) -> Phases:
-        agents = list(range(len(self.agents)))
-        if self.rules.settings.order == "shuffled":
-            agents = self._shuffled()
-        if self.rules.settings.acting == "simultaneous":
-            return (tuple(agents),)
-        return tuple((i,) for i in agents)
-
-    def _shuffled(self) -> list[int]:
-        """Return the order of this turn; the orders of many turns are drawn at once."""
+        """Return the phases of this turn; those of many turns are drawn at once."""
         first = self._clock - self._clock % ORDERS_AT_ONCE
-        if self._orders_kept[0] != first:
+        if self._phases_kept[0] != first:
+            self._phases_kept = (first, self._phases_from(first))
+        return self._phases_kept[1][self._clock - first]
+
+    def _phases_from(self, first: int) -> list[Phases]:
+        agents = len(self.agents)
+        orders = [list(range(agents))] * ORDERS_AT_ONCE
+        if self.rules.settings.order == "shuffled":
             turns = np.arange(first, first + ORDERS_AT_ONCE)
-            drawn = self._orders.bits((turns,), 0, len(self.agents))
-            self._orders_kept = (first, order(drawn).tolist())
-        return self._orders_kept[1][self._clock - first]
+            orders = order(self._orders.bits((turns,), 0, agents)).tolist()
+        if self.rules.settings.acting == "simultaneous":
+            return [(tuple(agents),) for agents in orders]
+        return [tuple((i,) for i in agents) for agents in orders]
 
     # Snapshots, facts and pictures.
 
@@ -189,7 +192,6 @@ class GridEngine(Game):
         """Restore the state of a snapshot."""
         self.world.columns.put(slice(None), arrays)
         self._clock = int(arrays["clock"][0])
-        self.world.random.forget()
         self._count_closing()
 
     def facts(self) -> dict[str, Array]:
@@ -240,8 +242,11 @@ def _draw_map(world: World) -> None:
 def _expire(world: World) -> None:
     """Remove things whose lifetime is over."""
     for number in world.layout.mortal_layers:
-        expired = world.columns.arrays[f"expiry_{number}"] <= world.turn[:, None]
-        world.layers[number][expired] = 0
+        layer = world.layout.layers[number]
+        arrays = world.loop_arrays
+        loops.expire(
+            arrays.by_layer[layer], arrays.expiry[layer], world.turn, world.layout.cells
+        )
 
 
 def _place_waiting(world: World) -> None:
@@ -249,29 +254,32 @@ def _place_waiting(world: World) -> None:
 
     Where there is none, they keep waiting.
     """
-    absent = world.cell == NOWHERE
-    if not absent.any():
-        return
-    waiting = absent & (world.back <= world.turn) & ~world.ended
+    if np.count_nonzero(world.cell) == world.cell.size:
+        return  # NOWHERE is cell 0
+    waiting = (world.cell == NOWHERE) & (world.back <= world.turn) & ~world.ended
     if not waiting.any():
         return
     draws = world.random.bits_at(PLACING, len(world.agents))
     for me in world.agents:
         due = waiting[me.number]
-        if due.any():
-            cells, free = _free_spots(world, draws[:, me.number])
-            me.place(cells, where=due & free)
-            np.copyto(me.facing, draws[:, me.number] % 4, where=due & free)
+        if np.count_nonzero(due):
+            cells = _free_spots(world, due, draws[:, me.number])
+            me.place(cells, where=cells != NOWHERE)
+            np.copyto(me.facing, draws[:, me.number] % 4, where=cells != NOWHERE)
 
 
-def _free_spots(world: World, draws: Array) -> tuple[Array, Array]:
-    """Return a random free start spot per world, and whether there is one."""
-    starts = world.layout.starts
-    content = world.layers[:, :, starts]
-    free = ~np.any(content, axis=0)
-    crowded = ~np.any(free, axis=1)  # then a spot without anything solid must do
-    free[crowded] = ~np.any(world.layout.solids[content], axis=0)[crowded]
-    counts = free.sum(axis=1)
-    rank = (draws * 2.0**-32 * counts).astype(np.int64)
-    index = (free.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
-    return starts[index], counts > 0
+def _free_spots(world: World, due: Array, draws: Array) -> Array:
+    """Return a random free start spot where an agent is due; NOWHERE if there is none."""
+    layout = world.layout
+    cells = np.empty(world.worlds, np.int64)
+    loops.find_spots(
+        world.loop_arrays.layers,
+        layout.starts,
+        layout.things_mask,
+        layout.solids,
+        layout.cells,
+        due,
+        np.ascontiguousarray(draws),
+        cells,
+    )
+    return cells

@@ -43,9 +43,9 @@ class ActionTable:
 
     count: int
     toward: Array
-    """(4 facings, actions + 1) cell offsets; the last column is for not acting."""
+    """(4 facings × (actions + 1),) cell offsets; the last action is for not acting."""
     turned: Array
-    """(4 facings, actions + 1) facings after the action."""
+    """(4 facings × (actions + 1),) facings after the action."""
     relative: bool
     """Whether the effects depend on the facing."""
     does: dict[str, Array]
@@ -125,6 +125,7 @@ class Layout:
         """The cells of the map, row by row."""
         self.outside = np.ones(self.cells, bool)
         self.outside[self.inside] = False
+        self.on_map = ~self.outside
         self.edge = ~self.outside
         self.edge[inside[1:-1, 1:-1]] = False
         self.directions = np.array([-self.stride, 1, self.stride, -1])
@@ -145,14 +146,35 @@ class Layout:
     def _tabulate(self) -> None:
         self.values = np.array([kind.value for kind in self.kinds], np.float32)
         self.solids = np.array([kind.solid for kind in self.kinds])
+        self.things_mask = np.array([kind.id > 0 for kind in self.kinds])
+        self._sown: dict[tuple[int, ...], tuple[str, Array, Array]] = {}
         self._layer_numbers = {name: i for i, name in enumerate(self.layers)}
         mortal = [kind for kind in self.kinds if kind.lifetime is not None]
         self.mortal_layers = sorted({self.layer_number(kind.layer) for kind in mortal})
         self.actions = {body.name: self._action_table(body) for body in self.bodies}
+        counts = [self.actions[body.name].count for body in self.roster]
+        self.no_actions = np.array(counts)[:, None]
+        """(agents, 1): the number of each agent's action for not acting."""
         names = {name for table in self.actions.values() for name in table.does}
         for table in self.actions.values():
             for name in names - table.does.keys():
                 table.does[name] = np.zeros(table.count + 1, bool)
+
+    def sown(self, ids: tuple[int, ...]) -> tuple[str, Array, Array]:
+        """Return the layer of some kinds, their ids, and their lifetimes or 0."""
+        tables = self._sown.get(ids)
+        if tables is not None:
+            return tables
+        kinds = [self.kinds[number] for number in ids]
+        layers = list(dict.fromkeys(kind.layer for kind in kinds))
+        if len(layers) > 1:
+            raise ConfigError(
+                f"sprinkle() got kinds of the layers {', '.join(layers)}, expected one "
+                "layer: give the kinds the same layer, or call sprinkle once per layer."
+            )
+        lifetimes = np.array([kind.lifetime or 0 for kind in kinds])
+        self._sown[ids] = (layers[0], np.array(ids, np.uint8), lifetimes)
+        return self._sown[ids]
 
     def layer_number(self, layer: str) -> int:
         """Return the number of a layer, by name."""
@@ -187,7 +209,7 @@ class Layout:
         }
         relative = bool((toward != toward[0]).any())
         relative |= bool((turned[:, :-1] != turned[0, :-1]).any())
-        return ActionTable(len(actions), toward, turned, relative, does)
+        return ActionTable(len(actions), toward.ravel(), turned.ravel(), relative, does)
 
     def channels(self) -> list[Kind]:
         """Return the kinds that windows have a channel for, in order."""

@@ -1,9 +1,7 @@
 """The random numbers of all worlds.
 
 A number is addressed by world, episode, turn and draw, so world 5 of 16 gets the same
-numbers as world 5 on its own, and a repeated turn gets the same numbers again. With few
-worlds, the numbers of several turns are generated in one call, because a call costs more
-than the numbers.
+numbers as world 5 on its own, and a repeated turn gets the same numbers again.
 """
 
 from __future__ import annotations
@@ -13,11 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from rookery.games.gridworld import loops
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
 
-NUMBERS_PER_CALL = 8192
-NONE_YET = np.empty(0, np.uint32)
 PLACING = 4095
 """The draw with which the engine places agents; a game's draws count from 0 each turn."""
 
@@ -36,23 +33,40 @@ def _number_of_skips(probability: float, slots: int) -> int:
 
 
 class WorldRandom:
-    """Random numbers for the current episode and turn of each world."""
+    """Random numbers for the current episode and turn of each world.
 
-    def __init__(self, seed: int, numbers: Array, episode: Array, turn: Array) -> None:
+    Args:
+        seed: of the game.
+        numbers: of the worlds.
+        episode, turn: of each world; arrays that the engine changes.
+        slots: the cells of a world in which events can happen.
+        size: the number of cells of a world.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        numbers: Array,
+        episode: Array,
+        turn: Array,
+        slots: Array,
+        size: int,
+    ) -> None:
         self._stream = Stream(seed, Purpose.WORLD)
-        self._numbers, self._episode, self._turn = numbers, episode, turn
+        self._address = (numbers.copy(), episode, turn)
+        self._worlds = len(numbers)
+        self._slots, self._size = slots, size
         self._draw = 0
-        self._turns_begun = 0
-        self._ahead: dict[tuple[int, int], tuple[int, Array]] = {}
+        self._events = (np.empty(0, np.int64), np.empty(0))
+
+    def renumber(self, numbers: Array) -> None:
+        """Continue as other worlds, as many, in a new turn."""
+        np.copyto(self._address[0], numbers)
+        self.begin()
 
     def begin(self) -> None:
-        """Begin a turn; every world's turn has increased by one."""
+        """Begin a turn."""
         self._draw = 0
-        self._turns_begun += 1
-
-    def forget(self) -> None:
-        """Drop numbers generated ahead, after any other change of episodes or turns."""
-        self._ahead.clear()
 
     def bits(self, count: int) -> Array:
         """Return the next draw: (worlds, count) uint32."""
@@ -61,50 +75,41 @@ class WorldRandom:
 
     def bits_at(self, draw: int, count: int) -> Array:
         """Return the draw with this number: (worlds, count) uint32."""
-        turns = NUMBERS_PER_CALL // (count * len(self._numbers))
-        if turns < 2:
-            address = (self._numbers, self._episode, self._turn)
-            return self._stream.bits(address, draw, count)
-        first, ahead = self._ahead.get((draw, count), (-turns, NONE_YET))
-        if self._turns_begun >= first + turns:
-            first, ahead = self._turns_begun, self._generate_ahead(draw, count, turns)
-            self._ahead[draw, count] = (first, ahead)
-        return ahead[self._turns_begun - first]
+        return self._stream.bits(self._address, draw, count)
 
-    def skips(self, probability: float, slots: int) -> tuple[Array, Array, Array]:
-        """Draw an event with some probability in each slot of every world.
+    def events(self, probability: float) -> tuple[Array, Array]:
+        """Draw an event in every slot with some probability, as the next draw.
 
-        Returns the worlds (by position) and slots with an event, and a number in [0, 1)
-        for each. Instead of a number per slot, the number of slots until the next event is
-        drawn, from a table of integers, so rare events cost next to nothing.
+        Returns the spots with an event, and a number in [0, 1) for each, until the next
+        events are drawn. Rare events cost next to nothing.
         """
+        self._draw += 1
+        spots, shares = self._buffers()
+        slots = len(self._slots)
         table = _skip_table(probability, slots)
-        count = _number_of_skips(probability, slots)
-        rows: list[Array] = []
-        columns, shares = [], []
-        reached = np.full(len(self._numbers), -1)
-        self._draw += 1  # once, so that the draws of a world do not depend on the others
-        while True:
-            start = 2 * count * len(rows)
-            bits = self.bits_at(self._draw - 1, start + 2 * count)[:, start:]
-            jumps = np.searchsorted(table, bits[:, :count], side="right") + 1
-            landed = reached[:, None] + jumps.cumsum(axis=1)
-            row, event = np.nonzero(landed < slots)
-            rows.append(row)
-            columns.append(landed[row, event])
-            shares.append(bits[row, count + event] * 2.0**-32)
-            reached = landed[:, -1]
-            if np.minimum.reduce(reached) >= slots:
-                break
-        if len(rows) == 1:
-            return rows[0], columns[0], shares[0]
-        return np.concatenate(rows), np.concatenate(columns), np.concatenate(shares)
-
-    def _generate_ahead(self, draw: int, count: int, turns: int) -> Array:
-        """Return a draw for this turn and the next ones, (turns, worlds, count)."""
-        address = (
-            np.tile(self._numbers, turns),
-            np.tile(self._episode, turns),
-            (self._turn + np.arange(turns)[:, None]).ravel(),
+        skips = _number_of_skips(probability, slots)
+        keys, where = self._stream.round_keys, (self._slots, self._size)
+        count = loops.draw_rare(
+            keys, *self._address, self._draw - 1, table, skips, *where, spots, shares
         )
-        return self._stream.bits(address, draw, count).reshape(turns, -1, count)
+        return spots[:count], shares[:count]
+
+    def events_by_cell(self, chance: Array, mask: Array) -> tuple[Array, Array]:
+        """Draw an event in every slot of a mask with its own probability.
+
+        `chance` and `mask` are (worlds or 1, cells or 1). Returns the same as `events`.
+        """
+        self._draw += 1
+        spots, shares = self._buffers()
+        keys, where = self._stream.round_keys, (self._slots, self._size)
+        count = loops.draw_by_cell(
+            keys, *self._address, self._draw - 1, chance, mask, *where, spots, shares
+        )
+        return spots[:count], shares[:count]
+
+    def _buffers(self) -> tuple[Array, Array]:
+        """Return arrays for the spots and shares of events, with room for all slots."""
+        if not len(self._events[0]):
+            room = self._worlds * len(self._slots)
+            self._events = (np.empty(room, np.int64), np.empty(room))
+        return self._events

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from rookery.games.gridworld.layout import Layout
 from rookery.games.hints import Advice
 from rookery.specs import Array
 
 CLOSE = 0.75
 """How similar a name must be to be suggested."""
+NO_LIFETIMES = np.empty(0, np.int32)
 
 
 class StateArrays:
@@ -32,9 +34,11 @@ class StateArrays:
         before: tuple[int, ...] = (),
         after: tuple[int, ...] = (),
         default: float = 0,
+        array: Array | None = None,
     ) -> Array:
-        """Add and return an array of shape (*before, worlds, *after)."""
-        array = np.full((*before, self.worlds, *after), default, dtype)
+        """Add and return an array of shape (*before, worlds, *after): `array`, if given."""
+        if array is None:
+            array = np.full((*before, self.worlds, *after), default, dtype)
         self.arrays[name] = array
         self.by_world[name] = np.moveaxis(array, len(before), 0)
         self._defaults[name] = default
@@ -53,6 +57,28 @@ class StateArrays:
         """Write state that `take` returned into as many worlds."""
         for name, array in self.by_world.items():
             array[worlds] = state[name]
+
+
+class LoopArrays:
+    """The arrays of a game that the compiled loops work on."""
+
+    def __init__(self, layout: Layout, layers: Array) -> None:
+        agents, worlds = len(layout.roster), layers.shape[1]
+        self.layers = layers.reshape(len(layers), -1)
+        """All layers, (layers, worlds × cells)."""
+        self.by_layer = dict(zip(layout.layers, self.layers, strict=True))
+        """Each layer by name, (worlds × cells,)."""
+        self.expiry = dict.fromkeys(layout.layers, NO_LIFETIMES)
+        """The turn in which things vanish, (worlds × cells,) int32, by layer; empty if
+        nothing on the layer has a lifetime."""
+        self.everywhere = np.ones(worlds, np.bool_)
+        """All worlds, as a mask."""
+        self.actions = np.zeros((agents, worlds), np.int64)
+        """The agents' actions in this turn."""
+        self.targets = np.zeros((agents, worlds), np.int64)
+        """The cells that they move to."""
+        self.sums = np.zeros((2 + len(layout.rules.counts), agents, worlds), np.float32)
+        """Rewards, scores and counts of this turn."""
 
 
 class StateView:

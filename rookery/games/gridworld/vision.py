@@ -6,33 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.games.gridworld.layout import Layout
+from rookery.errors import ConfigError
+from rookery.games.gridworld import loops
+from rookery.games.gridworld.layout import NOWHERE, Layout
 from rookery.games.gridworld.rules import Body, Vector, Window
 from rookery.games.gridworld.world import World
 from rookery.specs import Array
+
+NO_CHANNEL = -1
 
 
 class Vision:
     """Computes the observations of the agents that have one Body."""
 
     def __init__(self, layout: Layout, body: Body) -> None:
+        self.agents = [i for i, other in enumerate(layout.roster) if other is body]
+        """The numbers of the agents that have it."""
         self._looks = dict(body.sees)
         self._offsets = {
             name: _offsets(layout, look)
             for name, look in body.sees.items()
             if isinstance(look, Window)
         }
-        self._safe = int(layout.inside[0])
-        channels = layout.channels()
-        self._channels = len(channels)
-        self._by_layer = [
-            (
-                layer,
-                np.array([i for i, k in enumerate(channels) if k.layer == name]),
-                np.array([[k.id] for k in channels if k.layer == name], np.uint8),
-            )
-            for layer, name in enumerate(layout.layers)
-        ]
+        self._channels = _channels(layout)
         self._shapes = {name: part.shape for name, part in layout.parts(body).items()}
 
     def see(self, world: World, agents: Sequence[int]) -> dict[str, Array]:
@@ -40,39 +36,41 @@ class Vision:
 
         Agents that are off the map observe zeros.
         """
-        cells = world.cell[agents]
-        present = cells != 0
-        all_present = bool(present.all())
+        numbers = np.array(agents)
         views = {}
         for name, look in self._looks.items():
+            shape = (len(agents), world.worlds, *self._shapes[name])
             if isinstance(look, Vector):
-                view = self._vector(world, agents, look)
+                views[name] = self._vector(world, numbers, look).reshape(shape)
             else:
-                centres = cells if all_present else np.where(present, cells, self._safe)
-                facing = world.facing[agents] if look.rotated else None
-                view = self._window(world, centres, facing, self._offsets[name])
-            if not all_present:
-                view[~present] = 0
-            views[name] = view.reshape(*cells.shape, *self._shapes[name])
+                views[name] = np.zeros(shape, np.uint8)
+                self._look(world, numbers, look, self._offsets[name], views[name])
         return views
 
-    def _window(
-        self, world: World, cells: Array, facing: Array | None, offsets: Array
-    ) -> Array:
-        window = offsets[0] if facing is None else offsets[facing]
-        spots = (cells + world.base)[..., None] + window  # (agents, worlds, window)
-        view = np.empty((*cells.shape, self._channels, spots.shape[-1]), np.bool_)
-        for layer, channels, kinds in self._by_layer:
-            if len(channels):
-                content = world.layers[layer].reshape(-1).take(spots)
-                if channels[-1] - channels[0] + 1 == len(channels):
-                    out = view[:, :, channels[0] : channels[-1] + 1]
-                    np.equal(content[:, :, None, :], kinds, out=out)
-                else:
-                    view[:, :, channels] = content[:, :, None, :] == kinds
-        return view.view(np.uint8)
+    def _look(
+        self, world: World, agents: Array, look: Window, offsets: Array, view: Array
+    ) -> None:
+        """Set what the agents see in a window."""
+        channels, height, width = view.shape[2:]
+        bad = loops.see(
+            world.loop_arrays.layers,
+            world.cell,
+            world.facing,
+            agents,
+            offsets,
+            int(abs(offsets).max()),
+            self._channels,
+            look.rotated,
+            world.layout.cells,
+            view.reshape(len(agents), world.worlds, channels, height * width),
+        )
+        if bad != loops.OK:
+            raise ConfigError(
+                f"agent {agents[bad]} was placed outside the map: place agents in cells "
+                "of world.layout.inside."
+            )
 
-    def _vector(self, world: World, agents: Sequence[int], look: Vector) -> Array:
+    def _vector(self, world: World, agents: Array, look: Vector) -> Array:
         pieces = []
         for name in look.columns:
             column = world.columns.arrays[name]
@@ -81,7 +79,19 @@ class Vision:
             else:
                 piece = np.broadcast_to(column, (len(agents), *column.shape))
             pieces.append(piece.reshape(len(agents), world.worlds, -1))
-        return np.concatenate(pieces, axis=2, dtype=np.float32)
+        vector = np.concatenate(pieces, axis=2, dtype=np.float32)
+        absent = world.cell[agents] == NOWHERE
+        if np.count_nonzero(absent):
+            vector[absent] = 0
+        return vector
+
+
+def _channels(layout: Layout) -> Array:
+    """Return the channel of each kind, (layers, 256)."""
+    channels = np.full((len(layout.layers), 256), NO_CHANNEL, np.int16)
+    for channel, kind in enumerate(layout.channels()):
+        channels[layout.layer_number(kind.layer), kind.id] = channel
+    return channels
 
 
 def _offsets(layout: Layout, window: Window) -> Array:

@@ -35,14 +35,11 @@ class Pair:
         return Group.initial(flat)
 
     def update(self, active=ALL_ACTIVE, loss=(1.0, 1.0), scale=1.0):
-        gradients = []
-        for name, weights in self.group.weights.items():
-            gradient = torch.zeros_like(weights)
+        for name, gradient in self.group.gradients.items():
             rows, columns = self.parameters.shapes[name]
-            drawn = self.rng.normal(size=(len(weights), rows, columns))
+            drawn = self.rng.normal(size=(len(gradient), rows, columns))
             gradient[:, :rows, :columns] = torch.from_numpy(scale * drawn)
-            gradients.append(gradient)
-        return self.group.apply(gradients, torch.tensor(loss), np.array(active))
+        return self.group.apply(np.array(loss, np.float32), np.array(active))
 
     @property
     def states(self):
@@ -180,18 +177,29 @@ def test_learning_continues_from_a_loaded_state_as_if_never_interrupted(algorith
 def test_gradients_of_agents_do_not_touch_each_other():
     pair = Pair(agent_of(0), agent_of(1))
 
-    loss = torch.stack(
-        [pair.group.weights["it.weight"][0].sum(), torch.tensor(0.0, requires_grad=True)]
-    )
-    weight, bias = torch.autograd.grad(
-        loss.sum(),
-        [pair.group.weights["it.weight"], pair.group.weights["it.bias"]],
-        materialize_grads=True,
+    weight, bias = (pair.group.weights[f"it.{name}"] for name in ("weight", "bias"))
+    pair.group.differentiate(
+        weight.sum(dim=(1, 2)) * torch.tensor([1.0, 0.0]) + bias[:, 0, 0]
     )
 
-    assert bool((weight[0] == 1).all())
-    assert not weight[1].any()
-    assert not bias.any()
+    d_weight, d_bias = (pair.group.gradients[f"it.{name}"] for name in ("weight", "bias"))
+    assert bool((d_weight[0] == 1).all())
+    assert not d_weight[1].any()
+    assert d_bias[:, 0].sum(dim=1).tolist() == [1, 1]
+
+
+def test_the_gradients_of_passes_are_added_up_over_an_update():
+    pair = Pair(agent_of(0), agent_of(1))
+    (gradient, *_) = pair.group.gradients.values()
+    totals = []
+
+    for update in range(2):
+        for number in range(3):
+            gradient.fill_(10.0**number * (1 + update))
+            pair.group.accumulate(number, 3)
+        totals.append(gradient[0, 0, 0].item())
+
+    assert totals == [111, 222]
 
 
 @pytest.mark.shows("D5")

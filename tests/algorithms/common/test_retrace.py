@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.retrace import paths_of, retrace_shares
+from rookery.algorithms.common.retrace import retrace_shares
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
+from rookery.algorithms.nets.layers import Features
+from rookery.replay.drawing import Paths
 from rookery.rng import Purpose, Stream
 from tests.algorithms.conftest import SEED, GroupTrainer, agent_of, same_bits, spec_of
 from tests.algorithms.test_dqn import PlainDqn
-from tests.algorithms.test_iqn import PlainIqn, flat_inputs
+from tests.algorithms.test_iqn import PlainIqn
 from tests.algorithms.test_ppo import plain_transition
 
 pytestmark = pytest.mark.shows("D7")
@@ -99,22 +101,27 @@ def plain_of(kind, trainer, agent):
 
 
 def test_paths_are_the_transitions_that_follow_each_other():
-    _, _, experience = play(DQN, "dqn", retrace=0.9)
-    reader, lengths = experience.reader, set()
+    _, agent, experience = play(DQN, "dqn", retrace=0.9)
+    reader, lengths, frames = experience.reader, set(), agent.settings.frames
+    paths = Paths.empty(1, 1, len(reader.usable), ENDS, None)
 
-    paths = paths_of(reader, reader.usable, ENDS)
+    reader.follow(reader.usable, 1.0, paths, 0)
 
+    features = Features(agent.spec, frames)
+    inputs = np.zeros((len(reader.usable) * (1 + ENDS), features.padded), np.float32)
+    features.draw(inputs, reader.rows, paths.addresses[0, 0])
+    ends = torch.from_numpy(inputs[len(reader.usable) :, : features.width])
     for i, (turn, world) in enumerate(zip(*reader.opening(reader.usable), strict=True)):
         path = plain_path(experience, int(turn), int(world))
         lengths.add(len(path))
         for k, (step, total, discount) in enumerate(with_returns(path)):
-            assert paths.returns[i * ENDS + k] == pytest.approx(total, abs=1e-5)
-            assert paths.discounts[i * ENDS + k] == pytest.approx(discount)
-            inputs = flat_inputs(paths.next_seen, i * ENDS + k)
-            assert torch.allclose(inputs, step.next_obs)
-            assert paths.continues[i * ENDS + k] == (k + 1 < len(path))
+            end = (0, 0, i * ENDS + k)
+            assert paths.returns[end] == pytest.approx(total, abs=1e-5)
+            assert paths.discounts[end] == pytest.approx(discount)
+            assert torch.allclose(ends[i * ENDS + k], step.next_obs)
+            assert paths.continues[end] == (k + 1 < len(path))
             if k + 1 < len(path):
-                assert paths.taken[i * ENDS + k] == path[k + 1].action
+                assert paths.taken[end] == path[k + 1].action
     assert lengths == {1, 2, 3, 4}
 
 

@@ -131,6 +131,41 @@ def test_advantages_are_those_of_adding_up_one_by_one(worlds, seed, gae, first):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+def plain_successors(opens, closes, worlds):
+    """Look every closing row up among the opening ones."""
+    indices = {row: i for i, row in enumerate(zip(opens, worlds, strict=True))}
+    return [indices.get(row, -1) for row in zip(closes, worlds, strict=True)]
+
+
+def plain_recursion(successors, errors, decays):
+    """Add up errors from the last transition to the first, in double precision."""
+    advantages = [float(error) for error in errors]
+    for i in reversed(range(len(errors))):
+        if successors[i] >= 0:
+            advantages[i] += float(decays[i]) * advantages[successors[i]]
+    return np.array(advantages, np.float32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.integers(0, 2**31), st.integers(0, 20))
+def test_advantages_have_the_bits_of_plain_loops(worlds, seed, first):
+    replay = Replay(worlds, frames=1, discount=0.9)
+    replay.write(replay.turns)
+    reader = replay.reader(replay.turns)
+    transitions = np.sort(reader.closed_since(first))
+    opens, places = reader.opening(transitions)
+    closes = reader.closes(transitions)
+    errors, decays = np.random.default_rng(seed).normal(size=(2, len(opens)))
+    errors, decays = errors.astype(np.float32), decays.astype(np.float32)
+
+    successors = successors_of(opens, closes, places)
+    advantages = advantages_of(successors, errors, decays)
+
+    expected = plain_successors(opens.tolist(), closes.tolist(), places.tolist())
+    assert successors.tolist() == expected
+    assert advantages.tobytes() == plain_recursion(expected, errors, decays).tobytes()
+
+
 # Layout.
 
 

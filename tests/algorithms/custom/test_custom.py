@@ -532,13 +532,14 @@ def test_weights_of_another_shape_are_refused_by_name(name: str) -> None:
 # Whole runs.
 
 PLAY = {
-    "rounds": 12,
+    "rounds": 16,
     "worlds": 8,
     "turns_per_round": 20,
     "updates_per_round": 20,
     "batch_size": 32,
     "replay.warmup": 64,
     "epsilon.steps": 1000,
+    "epsilon.end": 0.5,  # so that all pasts are visited
     "discount": 0.5,
     "learning_rate": 0.01,
     "frames": 1,

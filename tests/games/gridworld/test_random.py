@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rookery.games.gridworld import Body, GridGame, Kind, Window
-from rookery.games.gridworld.random import NUMBERS_PER_CALL, WorldRandom
+from rookery.games.gridworld import random as world_random
+from rookery.games.gridworld.random import WorldRandom
 from rookery.rng import Purpose, Stream
 
-FEW, MANY = 3, NUMBERS_PER_CALL  # few are generated several turns ahead, many are not
-COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["ahead", "at once"])
+FEW, MANY = 3, 8192  # fewer than a block of four, and many blocks
+COUNTS = pytest.mark.parametrize("count", [FEW, MANY], ids=["few", "many"])
 
 
 class Lottery(GridGame):
@@ -33,34 +34,29 @@ class Lottery(GridGame):
         world.end(where=me.does("finish"))
 
 
-class Crowded(WorldRandom):
-    """In the first world every slot has an event, whatever its probability."""
-
-    def bits_at(self, draw, count):
-        bits = super().bits_at(draw, count).copy()
-        bits[0] = 0
-        return bits
-
-
 def at(world, episode, turn, draw, count, seed=0):
     """Return the numbers of one address, straight from the stream."""
     return Stream(seed, Purpose.WORLD).bits((world, episode, turn), draw, count)[0]
 
 
-def random_of(numbers=(0, 1, 2), make=WorldRandom):
-    """Return the random numbers of some worlds, in their first turn."""
-    worlds = len(numbers)
-    episode, turn = np.zeros(worlds, np.int64), np.zeros(worlds, np.int64)
-    return make(0, np.array(numbers), episode, turn)
+def random_of(numbers=(0, 1, 2), slots=1):
+    """Return the random numbers of some worlds with some slots, in their first turn."""
+    times = np.zeros((2, len(numbers)), np.int64)
+    return WorldRandom(0, np.array(numbers), *times, np.arange(slots), slots)
 
 
 def events(random, rate, slots, worlds):
     """Return where there was an event, (worlds, slots) bool."""
-    rows, columns, _ = random.skips(rate, slots)
-    counts = np.zeros((worlds, slots), np.int64)
-    np.add.at(counts, (rows, columns), 1)
+    spots, _ = random.events(rate)
+    counts = np.bincount(spots, minlength=worlds * slots).reshape(worlds, slots)
     assert counts.max() <= 1
     return counts.astype(bool)
+
+
+@pytest.fixture
+def few_skips(monkeypatch):
+    """Draw two skips at a time, so that most worlds have to draw again."""
+    monkeypatch.setattr(world_random, "_number_of_skips", lambda probability, slots: 2)
 
 
 @COUNTS
@@ -144,7 +140,7 @@ def test_a_numbered_draw_does_not_change_the_others():
 
 @pytest.mark.parametrize("rate", [0.005, 0.05, 0.5, 0.95])
 def test_events_are_as_frequent_as_their_probability_in_every_slot(rate):
-    hits = events(random_of(range(4000)), rate, 50, worlds=4000).mean(axis=0)
+    hits = events(random_of(range(4000), 50), rate, 50, worlds=4000).mean(axis=0)
 
     # Fifty slots: one of them leaves five standard errors once in 35,000 seeds.
     assert np.abs(hits - rate).max() < 5 * np.sqrt(rate * (1 - rate) / 4000)
@@ -152,7 +148,7 @@ def test_events_are_as_frequent_as_their_probability_in_every_slot(rate):
 
 @pytest.mark.parametrize("rate", [0.05, 0.5])
 def test_the_number_of_events_varies_as_for_independent_ones(rate):
-    hits = events(random_of(range(4000)), rate, 100, worlds=4000).sum(axis=1)
+    hits = events(random_of(range(4000), 100), rate, 100, worlds=4000).sum(axis=1)
 
     variance = 100 * rate * (1 - rate)
     assert abs(hits.var() / variance - 1) < 5 * np.sqrt(2 / 4000) + 0.02
@@ -160,11 +156,11 @@ def test_the_number_of_events_varies_as_for_independent_ones(rate):
 
 @pytest.mark.parametrize(("rate", "hit"), [(0, False), (1, True)])
 def test_probabilities_zero_and_one_are_exact(rate, hit):
-    assert (events(random_of(range(100)), rate, 441, worlds=100) == hit).all()
+    assert (events(random_of(range(100), 441), rate, 441, worlds=100) == hit).all()
 
 
 def test_the_numbers_of_events_are_uniform_over_the_unit_interval():
-    _, _, shares = random_of(range(500)).skips(0.3, 100)
+    _, shares = random_of(range(500), 100).events(0.3)
 
     filled, _ = np.histogram(shares, bins=10, range=(0, 1))
     expected = len(shares) / 10
@@ -172,24 +168,66 @@ def test_the_numbers_of_events_are_uniform_over_the_unit_interval():
 
 
 def test_events_of_a_world_are_the_same_alone_as_among_many():
-    many = events(random_of(range(16)), 0.05, 441, worlds=16)
-    alone = events(random_of([5]), 0.05, 441, worlds=1)
+    many = events(random_of(range(16), 441), 0.05, 441, worlds=16)
+    alone = events(random_of([5], 441), 0.05, 441, worlds=1)
 
     assert np.array_equal(many[5], alone[0])
 
 
-def test_a_crowded_world_does_not_change_the_events_of_another():
-    crowded = events(random_of([4, 5], Crowded), 0.001, 100, worlds=2)
-    alone = events(random_of([5]), 0.001, 100, worlds=1)
+@pytest.mark.usefixtures("few_skips")
+def test_a_world_that_draws_skips_again_has_the_same_events_alone_as_among_many():
+    many = events(random_of(range(16), 441), 0.05, 441, worlds=16)
+    alone = events(random_of([5], 441), 0.05, 441, worlds=1)
 
-    assert crowded[0].all()
-    assert np.array_equal(crowded[1], alone[0])
+    assert len(set(many.sum(axis=1) // 2)) > 3  # worlds draw differently often
+    assert np.array_equal(many[5], alone[0])
 
 
-def test_a_crowded_world_does_not_change_the_next_draw_of_another():
-    crowded, alone = random_of([4, 5], Crowded), random_of([5])
+@pytest.mark.usefixtures("few_skips")
+def test_drawing_skips_again_does_not_change_the_next_draw():
+    random = random_of([4, 5], 441)
 
-    crowded.skips(0.001, 100)
-    alone.skips(0.001, 100)
+    random.events(0.05)
 
-    assert np.array_equal(crowded.bits(FEW)[1], alone.bits(FEW)[0])
+    assert np.array_equal(random.bits(FEW)[1], at(5, 0, 0, 1, FEW))
+
+
+@pytest.mark.parametrize("skips", [2, None], ids=["drawn again", "drawn once"])
+@pytest.mark.parametrize("rate", [0.0, 0.02, 0.4, 1.0])
+def test_events_are_found_by_skipping_slots(monkeypatch, skips, rate):
+    if skips:
+        monkeypatch.setattr(world_random, "_number_of_skips", lambda p, slots: skips)
+    spots, shares = random_of([7, 9], 60).events(rate)
+
+    expected = [
+        event for i, world in enumerate([7, 9]) for event in skipped(i, world, rate)
+    ]
+    assert spots.tolist() == [spot for spot, _ in expected]
+    assert shares.tolist() == [share for _, share in expected]
+
+
+def skipped(position, world, rate, slots=60):
+    """Yield the spots and shares of a world's events, with the numbers of the stream."""
+    skips = world_random._number_of_skips(rate, slots)
+    bits = at(world, 0, 0, 0, 2 * skips * slots).reshape(-1, 2, skips)
+    table = [round((1 - (1 - rate) ** n) * 2**32) for n in range(1, slots + 1)]
+    reached = -1
+    for jump, share in zip(bits[:, 0].ravel(), bits[:, 1].ravel(), strict=True):
+        reached += 1 + sum(int(jump) >= limit for limit in table)
+        if reached >= slots:
+            return
+        yield position * slots + reached, share * 2.0**-32
+
+
+@pytest.mark.parametrize("shape", [(2, 60), (1, 60), (2, 1), (1, 1)])
+def test_events_with_a_probability_per_cell_use_one_number_per_slot(shape):
+    chance = np.linspace(0, 1, int(np.prod(shape))).reshape(shape)
+    mask = np.arange(60)[None] % 3 > 0
+
+    spots, shares = random_of([7, 9], 60).events_by_cell(chance, mask)
+
+    bits = np.stack([at(world, 0, 0, 0, 60) for world in (7, 9)])
+    limits = np.broadcast_to(chance, (2, 60)) * 2.0**32
+    hit = (bits < limits) & mask
+    assert np.array_equal(spots, np.flatnonzero(hit))
+    assert np.array_equal(shares, bits[hit] / limits[hit])
