@@ -14,6 +14,7 @@ from rookery.algorithms import recurrent_dqn
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.kernels import dqn as kernel
 from rookery.algorithms.kernels import iqn as iqn_kernel
+from rookery.algorithms.kernels.values import NO_MASK
 from rookery.algorithms.nets.gru import Gru
 from rookery.algorithms.q_learning import QLearner
 from rookery.replay.sequences import Timeline
@@ -57,20 +58,8 @@ WEIGHED_SEQUENCES = partial(
 def target_is_the_network(right):
     def wrong(self, network, group, *rest):
         group = copy(group)
-        group.target = group.weights
+        group.arrays = {**group.arrays, "target": group.arrays["weights"]}
         right(self, network, group, *rest)
-
-    return wrong
-
-
-def with_mean(right):
-    """Keep the mean of advantages: add it to the state value it is subtracted from."""
-
-    def wrong(outputs, target_outputs, *rest):
-        num_actions = signature(right.py_func).bind(0, 0, *rest).arguments["num_actions"]
-        for each in (outputs, target_outputs):
-            each[..., num_actions] += each[..., :num_actions].mean(axis=2)
-        right(outputs, target_outputs, *rest)
 
     return wrong
 
@@ -140,7 +129,7 @@ BUGS = {
     "double: the target chooses as well": Bug(
         DOUBLE,
         kernel,
-        "temporal_difference",
+        "learn",
         with_named_arguments(double=lambda _: False),
         "loss",
     ),
@@ -148,10 +137,10 @@ BUGS = {
         compare_dqn, kernel.DqnPass, "__init__", target_is_the_network, "loss"
     ),
     "illegal actions are valued": Bug(
-        compare_dqn, kernel, "mask_array", instead(lambda _: kernel.NO_MASK), "loss"
+        compare_dqn, kernel, "mask_array", instead(lambda _: NO_MASK), "loss"
     ),
-    "dueling: advantages keep their mean": Bug(
-        DUELING, kernel, "temporal_difference", with_mean, "loss"
+    "dueling: the state value is left out": Bug(
+        DUELING, kernel, "learn", with_named_arguments(dueling=lambda _: False), "loss"
     ),
     "the target has the network's noise": Bug(
         NOISY, QLearner, "draw_ahead", with_one_noise, "loss"
@@ -159,28 +148,28 @@ BUGS = {
     "the gap counts twice": Bug(
         GAP,
         kernel,
-        "temporal_difference",
+        "learn",
         with_named_arguments(gap=lambda gap: 2 * gap),
         "loss",
     ),
     "Retrace always cuts": Bug(
         RETRACE,
         kernel,
-        "temporal_difference",
+        "learn",
         with_named_arguments(continues=np.zeros_like),
         "loss",
     ),
     "the threshold is always 1": Bug(
         compare_dqn,
         kernel,
-        "temporal_difference",
+        "learn",
         with_named_arguments(threshold=lambda _: np.float32(1)),
         "loss",
     ),
     "importance weights are left out": Bug(
         WEIGHED,
         kernel,
-        "temporal_difference",
+        "learn",
         with_named_arguments(importance=np.ones_like),
         "loss",
     ),

@@ -99,7 +99,9 @@ class BatchBuffers:
         self._agents, self._features, self._ends = agents, features, ends
         self._batch = agents[0].settings.batch_size
         shape = (len(agents), self._batch * (1 + ends), features.padded)
-        self._inputs = np.zeros(shape, np.float32)
+        self._inputs = torch.zeros(shape)
+        self._inputs_of = list(self._inputs.numpy())
+        self._importance = torch.ones(len(agents), self._batch)
         self._paths = self._empty_paths(1)
 
     def _empty_paths(self, passes: int) -> Paths:
@@ -130,15 +132,14 @@ class BatchBuffers:
             if sampled is not None:
                 readers[i].follow(sampled, factors[i], paths, i)
                 drawn.append(i)
-        importance = torch.ones(len(readers), batch)
         for k, draws in enumerate(passes):
+            addresses = paths.addresses[k]
             for i in drawn:
-                rows, addresses = readers[i].rows, paths.addresses[k, i]
-                self._features.draw(self._inputs[i], rows, addresses)
+                self._features.draw(self._inputs_of[i], readers[i].rows, addresses[i])
             yield StackedPaths(
                 draws,
-                torch.from_numpy(self._inputs),
-                importance,
+                self._inputs,
+                self._importance,
                 torch.from_numpy(paths.actions[k]),
                 torch.from_numpy(paths.returns[k]),
                 torch.from_numpy(paths.discounts[k]),

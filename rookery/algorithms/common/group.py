@@ -22,6 +22,7 @@ from rookery.algorithms.nets.layers import (
     padded,
     signed_root,
 )
+from rookery.kernels import kernel
 from rookery.replay.drawing import RowObservations
 from rookery.replay.rewards import RewardSpread
 from rookery.rng import Stream
@@ -76,6 +77,22 @@ def noise_for(
     return noise
 
 
+@kernel
+def _stop_and_count(losses: Array, norms: Array, active: Array, counters: Array) -> None:
+    """Stop active agents whose loss or norm is not finite; count an update of the others.
+
+    `active` becomes False for those that were stopped.
+    """
+    for a in range(len(active)):
+        if active[a]:
+            is_finite = np.isfinite(losses[a]) and np.isfinite(norms[a])
+            active[a] = is_finite
+            if is_finite:
+                counters[a, UPDATES] += 1
+            else:
+                counters[a, STOPPED] = 1
+
+
 class Group:
     """The states of a group: weights, target, Adam's moments, counters, reward spreads."""
 
@@ -89,13 +106,16 @@ class Group:
             name: view.detach().requires_grad_() for name, view in views[WEIGHTS].items()
         }
         self.target = views["target"]
-        # One buffer for all parameters: an update is then one pass over memory. Parameters
-        # without a gradient keep a zero there and do not change.
-        self._gradient = torch.zeros(len(agents) * parameters.size)
+        # Parameters without a gradient keep a zero there and do not change.
+        self._gradient = torch.zeros(size)
         self._earlier_passes = torch.zeros_like(self._gradient)
-        self.gradients = parameters.stacked_views(len(agents), self._gradient)
+        self.gradients = parameters.views(self._gradient)
         """Parameter name to the gradient of the last pass, to be written to."""
-        self._offsets, self._norms = parameters.offsets, np.zeros(len(agents), np.float32)
+        self.arrays = {name: flat.numpy() for name, flat in self._flat.items()}
+        """The arrays that are laid out like the weights, (agents, parameters)."""
+        self.gradient: Array = self._gradient.numpy()
+        """The gradient of the last pass in the same layout."""
+        self._norms = np.zeros(len(agents), np.float32)
         self.spreads = [RewardSpread(agent.settings.reward) for agent in agents]
         targets = [agent.settings.target for agent in agents]
         self._target_every = np.array([target.every for target in targets])
@@ -139,8 +159,7 @@ class Group:
 
     def save(self) -> list[dict[str, Array]]:
         """Return the states of all agents, as views."""
-        arrays = {name: flat.numpy() for name, flat in self._flat.items()}
-        arrays["counters"] = self.counters
+        arrays = self.arrays | {"counters": self.counters}
         return [
             {name: array[i] for name, array in arrays.items()}
             | {"reward_spread": spread.state}
@@ -195,11 +214,9 @@ class Group:
         An agent whose loss or gradient is not finite is stopped: it keeps its last good
         state, and the others are not affected.
         """
-        gradient_norms(self._gradient.numpy(), self._offsets, self._norms)
-        finite = np.isfinite(self._norms) & np.isfinite(losses)
-        self.counters[active & ~finite, STOPPED] = 1
-        active = active & finite
-        self.counters[active, UPDATES] += 1
+        gradient_norms(self.gradient, self._norms)
+        active = active.copy()
+        _stop_and_count(losses, self._norms, active, self.counters)
         self._step(active)
         return self._norms.copy()
 
@@ -212,14 +229,12 @@ class Group:
                 settings.learning_rate, settings.rate, int(counts[i]) - 1
             )
         is_target_due = counts % self._target_every == 0
-        flat = {name: tensor.numpy() for name, tensor in self._flat.items()}
         adam_step(
-            flat[WEIGHTS],
-            flat["means"],
-            flat["squares"],
-            flat["target"],
-            self._gradient.numpy(),
-            self._offsets,
+            self.arrays[WEIGHTS],
+            self.arrays["means"],
+            self.arrays["squares"],
+            self.arrays["target"],
+            self.gradient,
             factors=clip_factors(self._norms, self._limits),
             rates=self._rates,
             counts=counts,
@@ -229,5 +244,5 @@ class Group:
 
     def check_padding(self) -> None:
         """Assert that the padding of every agent's weights is still zero."""
-        for agent, flat in zip(self.agents, self._flat[WEIGHTS].numpy(), strict=True):
+        for agent, flat in zip(self.agents, self.arrays[WEIGHTS], strict=True):
             assert self.parameters.padding_is_zero(flat), f"agent '{agent.spec.id}'"

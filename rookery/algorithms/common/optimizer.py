@@ -1,7 +1,6 @@
 """Adam (Kingma and Ba, 2015) for many agents at once, in one pass over memory.
 
-Each agent has its own learning rate, gradient clip and update count. Gradients are laid out
-parameter by parameter (`Parameters.stacked_views`), everything else agent by agent.
+Each agent has its own learning rate, gradient clip and update count.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ def adam_step(
     squares: Array,
     target: Array,
     gradient: Array,
-    offsets: Array,
     *,
     factors: Array,
     rates: Array,
@@ -44,8 +42,7 @@ def adam_step(
         means: (agents, parameters) first moments.
         squares: (agents, parameters) second moments.
         target: (agents, parameters) weights of the target networks.
-        gradient: (agents × parameters,), parameter by parameter.
-        offsets: where each parameter starts in the vector of one agent, and the end.
+        gradient: (agents, parameters).
         factors: (agents,) scale of the gradients, for clipping.
         rates: (agents,) learning rates.
         counts: (agents,) updates made, including this one.
@@ -63,7 +60,6 @@ def adam_step(
         squares,
         target,
         gradient,
-        offsets,
         factors,
         steps.astype(np.float32),
         (EPSILON * corrections).astype(np.float32),
@@ -79,7 +75,6 @@ def _adam(
     squares: Array,
     target: Array,
     gradient: Array,
-    offsets: Array,
     factors: Array,
     steps: Array,
     epsilons: Array,
@@ -87,40 +82,31 @@ def _adam(
     target_rates: Array,
 ) -> None:
     one_less_beta1, one_less_beta2 = np.float32(1 - BETA1), np.float32(1 - BETA2)
-    agents = len(weights)
-    for a in range(agents):
+    for a in range(len(weights)):
         if not active[a]:
             continue
         factor, step, epsilon, rate = factors[a], steps[a], epsilons[a], target_rates[a]
         is_copy = rate == np.float32(1)  # to the bit, which t + (w - t) is not
-        for p in range(len(offsets) - 1):
-            start, stop = offsets[p], offsets[p + 1]
-            first = agents * start + a * (stop - start)
-            g = gradient[first : first + stop - start]
-            w, t = weights[a, start:stop], target[a, start:stop]
-            m, v = means[a, start:stop], squares[a, start:stop]
-            for i in range(len(g)):
-                clipped = g[i] * factor
-                m[i] += (clipped - m[i]) * one_less_beta1
-                v[i] += (clipped * clipped - v[i]) * one_less_beta2
-                w[i] -= step * (m[i] / (np.sqrt(v[i]) + epsilon))
-                t[i] = w[i] if is_copy else t[i] + rate * (w[i] - t[i])
+        w, t, g = weights[a], target[a], gradient[a]
+        m, v = means[a], squares[a]
+        for i in range(len(g)):
+            clipped = g[i] * factor
+            m[i] += (clipped - m[i]) * one_less_beta1
+            v[i] += (clipped * clipped - v[i]) * one_less_beta2
+            w[i] -= step * (m[i] / (np.sqrt(v[i]) + epsilon))
+            t[i] = w[i] if is_copy else t[i] + rate * (w[i] - t[i])
 
 
 @kernel
-def gradient_norms(gradient: Array, offsets: Array, norms: Array) -> None:
+def gradient_norms(gradient: Array, norms: Array) -> None:
     """Write the norm of each agent's gradient, (agents,)."""
-    agents = len(norms)
     sums = np.zeros(LANES, np.float32)
-    for a in range(agents):
+    for a in range(len(norms)):
         sums[:] = np.float32(0)
-        for p in range(len(offsets) - 1):
-            size = offsets[p + 1] - offsets[p]
-            first = agents * offsets[p] + a * size
-            g = gradient[first : first + size].reshape(-1, LANES)  # widths are padded
-            for i in range(len(g)):
-                for lane in range(LANES):
-                    sums[lane] += g[i, lane] * g[i, lane]
+        g = gradient[a].reshape((-1, LANES))  # widths are padded
+        for i in range(len(g)):
+            for lane in range(LANES):
+                sums[lane] += g[i, lane] * g[i, lane]
         total = np.float32(0)
         for lane in range(LANES):
             total += sums[lane]

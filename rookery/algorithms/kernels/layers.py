@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rookery.algorithms.kernels import loops
 from rookery.algorithms.kernels.sparse import Nonzero
-from rookery.algorithms.nets.layers import Noise, Weights
+from rookery.algorithms.nets.layers import Noise, Parameters, Weights
 from rookery.specs import Array
 
 Gradients = Mapping[str, Tensor]
@@ -117,13 +117,21 @@ class Noisy:
     """
 
     def __init__(
-        self, name: str, weights: Weights, gradients: Gradients | None = None
+        self,
+        name: str,
+        weights: Weights,
+        gradients: Gradients | None = None,
+        sampled: Weights | None = None,
     ) -> None:
+        """Allocate the buffers; `sampled` can be given, with an entry for each weight."""
         self._means = [each.numpy() for each in parameters_of(weights, name)]
         self._scales = [each.numpy() for each in parameters_of(weights, name, "_noise")]
-        sampled = [torch.empty(each.shape) for each in self._means]
-        self.weights = {f"{name}.weight": sampled[0], f"{name}.bias": sampled[1]}
-        self._sampled = [each.numpy() for each in sampled]
+        names = (f"{name}.weight", f"{name}.bias")
+        self.weights = {
+            each: torch.empty(weights[each].shape) if sampled is None else sampled[each]
+            for each in names
+        }
+        self._sampled = [each.numpy() for each in self.weights.values()]
         if gradients is not None:
             self._d_means = [each.numpy() for each in parameters_of(gradients, name)]
             self._d_scales = [
@@ -157,9 +165,13 @@ class NoisyLayers:
     """The noisy layers of a network, sampled and differentiated together."""
 
     def __init__(
-        self, names: Iterable[str], weights: Weights, gradients: Gradients | None = None
+        self,
+        names: Iterable[str],
+        weights: Weights,
+        gradients: Gradients | None = None,
+        sampled: Weights | None = None,
     ) -> None:
-        self._layers = {name: Noisy(name, weights, gradients) for name in names}
+        self._layers = {name: Noisy(name, weights, gradients, sampled) for name in names}
         self.weights = dict(weights)
         """All weights, with those of the noisy layers replaced by sampled ones."""
         for layer in self._layers.values():
@@ -174,6 +186,39 @@ class NoisyLayers:
         """Write the gradients of all scales, after the layers' own `backward`."""
         for layer in self._layers.values():
             layer.backward()
+
+
+class NoisyParameters:
+    """The flat parameters of a group, with noise in its noisy layers if it has any."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        parameters: Parameters,
+        flat: Array,
+        gradients: Gradients | None = None,
+    ) -> None:
+        """Allocate the buffers; `flat` is (agents, parameters), without noise."""
+        self._flat, names = flat, list(names)
+        sampled = torch.empty(flat.shape if names else 0)
+        self._sampled = sampled.numpy()
+        self._layers = None
+        if names:
+            views = parameters.views(torch.from_numpy(flat)), parameters.views(sampled)
+            self._layers = NoisyLayers(names, views[0], gradients, views[1])
+
+    def sample(self, noise: Mapping[str, Noise]) -> Array:
+        """Return parameters with this noise, by layer; valid until the next call."""
+        if self._layers is None:
+            return self._flat
+        np.copyto(self._sampled, self._flat)
+        self._layers.sample(noise)
+        return self._sampled
+
+    def backward(self) -> None:
+        """Write the gradients of the noise's scales, after those of all others."""
+        if self._layers is not None:
+            self._layers.backward()
 
 
 def parameters_of(tensors: Weights, name: str, suffix: str = "") -> tuple[Tensor, Tensor]:

@@ -50,13 +50,13 @@ class Nonzero:
         """Write the product with weight (agents, inputs, units), (agents, rows, units)."""
         arrays = (self.indices, self.values, self.counts, weight.numpy(), outputs.numpy())
         for agent in zip(*arrays, strict=True):
-            _multiply(*agent)
+            multiply_sparse(*agent)
 
     def multiply_backward(self, d_outputs: Tensor, d_weight: Tensor) -> None:
         """Write the gradient of the weight; `d_outputs` can have fewer rows."""
         arrays = (d_outputs.numpy(), d_weight.numpy())
         for agent in zip(self.indices, self.values, self.counts, *arrays, strict=True):
-            _multiply_backward(*agent)
+            multiply_sparse_backward(*agent)
 
 
 @kernel
@@ -78,7 +78,7 @@ def _find(inputs: Array, indices: Array, values: Array, counts: Array) -> None:
 
 
 @kernel
-def _multiply(
+def multiply_sparse(
     indices: Array, values: Array, counts: Array, weight: Array, outputs: Array
 ) -> None:
     """Write the product of one agent's inputs and weight (inputs, units)."""
@@ -100,7 +100,7 @@ def _multiply(
 
 
 @kernel
-def _multiply_backward(
+def multiply_sparse_backward(
     indices: Array, values: Array, counts: Array, d_outputs: Array, d_weight: Array
 ) -> None:
     """Write the product of one agent's transposed inputs and d_outputs (rows, units)."""

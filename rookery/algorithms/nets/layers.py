@@ -97,22 +97,14 @@ class Parameters:
             for name, (offset, high, wide) in self._layout.items()
         }
 
-    def stacked_views(self, agents: int, buffer: Tensor) -> dict[str, Tensor]:
-        """Return a buffer of (agents × parameters,) as one contiguous tensor per parameter.
+    def place(self, name: str) -> tuple[int, int, int, int]:
+        """Return where a linear layer's weight and bias start, its inputs and its units.
 
-        Unlike the rows of `views`, the agents of one parameter are side by side, which is
-        how matrix products of all agents write their results.
+        Inputs and units include padding.
         """
-        return {
-            name: buffer[agents * offset :][: agents * high * wide].view(agents, high, wide)
-            for name, (offset, high, wide) in self._layout.items()
-        }
-
-    @property
-    def offsets(self) -> Array:
-        """Where each parameter starts in the flat vector, and where the last one ends."""
-        starts = [offset for offset, _, _ in self._layout.values()]
-        return np.array([*starts, self.size])
+        weight, inputs, units = self._layout[f"{name}.weight"]
+        bias, _, _ = self._layout[f"{name}.bias"]
+        return weight, bias, inputs, units
 
     def stacked(self, flats: Sequence[Array]) -> dict[str, Tensor]:
         """Return copies of each parameter of some agents, (agents, rows, columns)."""

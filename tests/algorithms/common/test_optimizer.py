@@ -12,20 +12,13 @@ from rookery.algorithms.common.optimizer import (
     gradient_norms,
 )
 
-OFFSETS = np.cumsum([0, 16 * 32, 32, 32 * 16, 16])
-"""Where each of four parameters starts, and the end."""
-SIZE = int(OFFSETS[-1])
+SIZE = 16 * 32 + 32 + 32 * 16 + 16
+"""The parameters of a small network."""
 
 
 def random_array(agents, seed, scale=1.0):
     drawn = scale * np.random.default_rng(seed).normal(size=(agents, SIZE))
     return drawn.astype(np.float32)
-
-
-def by_parameter(gradients):
-    """Return gradients (agents, parameters) as they are laid out for the optimizer."""
-    parts = np.split(gradients, OFFSETS[1:-1], axis=1)
-    return np.concatenate([part.ravel() for part in parts])
 
 
 class Learners:
@@ -62,13 +55,12 @@ class Learners:
         target_rates=None,
     ):
         agents = len(self.weights)
-        laid_out, norms = by_parameter(gradients), np.zeros(agents, np.float32)
-        gradient_norms(laid_out, OFFSETS, norms)
+        norms = np.zeros(agents, np.float32)
+        gradient_norms(gradients, norms)
         limits = np.array(limits or [np.inf] * agents, np.float32)
         adam_step(
             *self.arrays,
-            laid_out,
-            OFFSETS,
+            gradients,
             factors=clip_factors(norms, limits),
             rates=np.array(rates or [1e-3] * agents, np.float32),
             counts=np.array(counts or [1] * agents),
@@ -119,7 +111,7 @@ def test_norms_are_of_each_agents_own_gradient():
     gradients, norms = random_array(3, seed=1), np.zeros(3, np.float32)
     gradients[1] *= 100
 
-    gradient_norms(by_parameter(gradients), OFFSETS, norms)
+    gradient_norms(gradients, norms)
 
     assert norms == pytest.approx(np.linalg.norm(gradients, axis=1), rel=1e-6)
 
