@@ -1,9 +1,9 @@
 """Networks in compiled loops, one agent at a time: outputs, and gradients by hand.
 
 An agent's parameters are its flat vector (nets/layers.py). A network is a table with a row
-for each linear layer, which says where its weight, its bias and its outputs are; there is a
-ReLU after every layer but the last. Grids can go through a 3×3 convolution first, which is
-a linear layer over the neighbourhoods of all cells.
+for each linear layer, which says where its weight, its bias and its outputs are. Grids can
+go through a 3×3 convolution first, which is a linear layer over the neighbourhoods of all
+cells.
 
 `d_x` is the gradient of the loss with respect to x. A backward pass goes through the first
 rows only: those that the loss depends on.
@@ -48,6 +48,8 @@ class Network(NamedTuple):
 
     layers: Array
     """(layers, 5)."""
+    rectified: int
+    """How many of them are followed by a ReLU: y = max(x w + b, 0)."""
     grids: Array
     """(grids, 8): those that go through a convolution."""
     flat: Array
@@ -81,7 +83,7 @@ class Scratch(NamedTuple):
 
 
 def network_of(encoder: Encoder, parameters: Parameters, names: Sequence[str]) -> Network:
-    """Return a network: an encoder, followed by other layers."""
+    """Return a network: an encoder, followed by other layers; the last of these is linear."""
     layers, units = [], 0
     for name in [*(f"read.{i}" for i in range(encoder.depth)), *names]:
         place = parameters.place(name)
@@ -101,6 +103,7 @@ def network_of(encoder: Encoder, parameters: Parameters, names: Sequence[str]) -
         start, column = start + size, column + width
     return Network(
         np.array(layers),
+        len(layers) - (1 if names else 0),
         np.array(grids, np.int64).reshape(-1, 8),
         np.array(flat, np.int64).reshape(-1, 3),
     )
@@ -182,21 +185,17 @@ def forward(
     if len(network.grids):
         convolve(network, parameters, x, observed.patches[agent], first, scratch)
         x = scratch.joined
-    last = len(network.layers) - 1
-    for i in range(last + 1):
+    for i in range(len(network.layers)):
         layer = network.layers[i]
-        w, b = weight_of(layer, parameters), bias_of(layer, parameters)
         y = outputs_of(layer, scratch.outputs, rows)
         if i == 0 and observed.is_sparse:
-            some = slice(first, first + rows)
-            indices, values = observed.indices[agent][some], observed.values[agent][some]
-            multiply_sparse(indices, values, observed.counts[agent][some], w, y)
+            indices = observed.indices[agent][first : first + rows]
+            values = observed.values[agent][first : first + rows]
+            counts = observed.counts[agent][first : first + rows]
+            multiply_sparse(indices, values, counts, weight_of(layer, parameters), y)
+            add_bias(layer, parameters, y, i < network.rectified)
         else:
-            multiply(x, w, y)
-        if i < last:
-            add_bias_relu(y, b)
-        else:
-            add_bias(y, b)
+            linear(layer, parameters, x, y, i < network.rectified)
         x = y
     return x
 
@@ -220,39 +219,102 @@ def backward(
         observed: what `forward` was given, from row 0 on.
         agent: its place in the group.
         scratch: what `forward` wrote.
-        d_outputs: (rows, outputs).
+        d_outputs: (rows, outputs); overwritten.
         d_scratch: for as many rows; written.
         gradient: laid out like the parameters; written.
     """
     rows, all_rows = len(d_outputs), rows_of(scratch, network)
-    count = len(network.layers)
     d_y = d_outputs
-    for k in range(count):
-        i = count - 1 - k
+    for k in range(1, len(network.layers) + 1):
+        i = len(network.layers) - k
         layer = network.layers[i]
-        d_w, d_b = weight_of(layer, gradient), bias_of(layer, gradient)
-        if k == 0:
-            sum_rows(d_y, d_b)
-        else:
-            relu_backward(outputs_of(layer, scratch.outputs, all_rows), d_y, d_b)
+        y = outputs_of(layer, scratch.outputs, all_rows)
+        add_bias_backward(layer, y, d_y, i < network.rectified, gradient)
         if i > 0:
             before = network.layers[i - 1]
             x = outputs_of(before, scratch.outputs, all_rows)
-            multiply_transposed_left(x[:rows], d_y, d_w)
             d_x = outputs_of(before, d_scratch.outputs, rows)
+            multiply_transposed_left(x[:rows], d_y, weight_of(layer, gradient))
             multiply_transposed_right(d_y, weight_of(layer, parameters), d_x)
             d_y = d_x
         elif len(network.grids):
-            multiply_transposed_left(scratch.joined[:rows], d_y, d_w)
-            multiply_transposed_right(d_y, weight_of(layer, parameters), d_scratch.joined)
+            x, d_x = scratch.joined[:rows], d_scratch.joined
+            multiply_transposed_left(x, d_y, weight_of(layer, gradient))
+            multiply_transposed_right(d_y, weight_of(layer, parameters), d_x)
             convolve_backward(
                 network, observed.patches[agent], scratch, d_scratch, gradient
             )
         elif observed.is_sparse:
             indices, values = observed.indices[agent], observed.values[agent]
-            multiply_sparse_backward(indices, values, observed.counts[agent], d_y, d_w)
+            counts, d_w = observed.counts[agent], weight_of(layer, gradient)
+            multiply_sparse_backward(indices, values, counts, d_y, d_w)
         else:
-            multiply_transposed_left(observed.dense[agent][:rows], d_y, d_w)
+            x = observed.dense[agent][:rows]
+            multiply_transposed_left(x, d_y, weight_of(layer, gradient))
+
+
+# A linear layer: y = x w + b, or y = max(x w + b, 0) if it is rectified.
+
+
+@kernel
+def linear(layer: Array, parameters: Array, x: Array, y: Array, rectified: bool) -> None:
+    """Write a layer's outputs, (rows, units)."""
+    multiply(x, weight_of(layer, parameters), y)
+    add_bias(layer, parameters, y, rectified)
+
+
+@kernel
+def linear_backward(
+    layer: Array,
+    parameters: Array,
+    x: Array,
+    y: Array,
+    d_y: Array,
+    rectified: bool,
+    d_x: Array,
+    gradient: Array,
+) -> None:
+    """Write the gradients of a layer's parameters and inputs.
+
+    `x` and `y` can have more rows than `d_y`, which is overwritten if rectified.
+    """
+    add_bias_backward(layer, y, d_y, rectified, gradient)
+    multiply_transposed_left(x[: len(d_y)], d_y, weight_of(layer, gradient))
+    multiply_transposed_right(d_y, weight_of(layer, parameters), d_x)
+
+
+@kernel
+def add_bias(layer: Array, parameters: Array, y: Array, rectified: bool) -> None:
+    """Add the bias to every row, and set what is then negative to 0 if rectified."""
+    b, zero = bias_of(layer, parameters), np.float32(0)
+    for r in range(len(y)):
+        row = y[r]
+        if rectified:
+            for u in range(len(b)):
+                total = row[u] + b[u]
+                row[u] = zero if total < zero else total
+        else:
+            for u in range(len(b)):
+                row[u] += b[u]
+
+
+@kernel
+def add_bias_backward(
+    layer: Array, y: Array, d_y: Array, rectified: bool, gradient: Array
+) -> None:
+    """Write the gradient of the bias; set gradients to 0 where rectified outputs are 0."""
+    d_b, zero = bias_of(layer, gradient), np.float32(0)
+    d_b[:] = zero
+    for r in range(len(d_y)):
+        row, d_row = y[r], d_y[r]
+        if rectified:
+            for u in range(len(d_b)):
+                d = d_row[u] if row[u] > zero else zero
+                d_row[u] = d
+                d_b[u] += d
+        else:
+            for u in range(len(d_b)):
+                d_b[u] += d_row[u]
 
 
 @kernel
@@ -282,50 +344,7 @@ def rows_of(scratch: Scratch, network: Network) -> int:
     return len(scratch.outputs) // (last[START] + last[UNITS])
 
 
-@kernel
-def add_bias(y: Array, b: Array) -> None:
-    """Add a bias to every row."""
-    for r in range(len(y)):
-        row = y[r]
-        for u in range(len(b)):
-            row[u] += b[u]
-
-
-@kernel
-def add_bias_relu(y: Array, b: Array) -> None:
-    """Add a bias, and set what is negative to 0."""
-    zero = np.float32(0)
-    for r in range(len(y)):
-        row = y[r]
-        for u in range(len(b)):
-            total = row[u] + b[u]
-            row[u] = zero if total < zero else total
-
-
-@kernel
-def sum_rows(d_y: Array, d_b: Array) -> None:
-    """Write the gradient of a bias."""
-    d_b[:] = np.float32(0)
-    for r in range(len(d_y)):
-        row = d_y[r]
-        for u in range(len(d_b)):
-            d_b[u] += row[u]
-
-
-@kernel
-def relu_backward(y: Array, d_y: Array, d_b: Array) -> None:
-    """Set gradients to 0 where outputs are 0, and write the gradient of the bias.
-
-    `y` can have more rows than `d_y`; only the first are used.
-    """
-    zero = np.float32(0)
-    d_b[:] = zero
-    for r in range(len(d_y)):
-        row, d_row = y[r], d_y[r]
-        for u in range(len(d_b)):
-            d = d_row[u] if row[u] > zero else zero
-            d_row[u] = d
-            d_b[u] += d
+# Grids.
 
 
 @kernel
@@ -350,8 +369,7 @@ def convolve(
         cells, column = grid[CELLS], grid[COLUMN]
         x = patches_of(grid, patches, network)[first * cells : (first + rows) * cells]
         y = convolved_of(grid, scratch.convolved, rows)
-        multiply(x, weight_of(grid, parameters), y)
-        add_bias_relu(y, bias_of(grid, parameters))
+        linear(grid, parameters, x, y, True)
         flat = y.reshape((rows, cells * grid[UNITS]))
         for r in range(rows):
             scratch.joined[r, column : column + flat.shape[1]] = flat[r]
@@ -371,7 +389,7 @@ def convolve_backward(
         for r in range(rows):
             flat[r] = d_scratch.joined[r, column : column + flat.shape[1]]
         y = convolved_of(grid, scratch.convolved, len(scratch.joined))
-        relu_backward(y, d_y, bias_of(grid, gradient))
+        add_bias_backward(grid, y, d_y, True, gradient)
         x = patches_of(grid, patches, network)[: rows * cells]
         multiply_transposed_left(x, d_y, weight_of(grid, gradient))
 
