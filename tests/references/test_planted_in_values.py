@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 
@@ -70,24 +71,17 @@ def averaged_over_both(right):
     def wrong(*args):
         right(*args)
         named = signature(right.py_func).bind(*args).arguments
-        for name in ("losses", "d_outputs"):
+        for name in ("losses", "gradient"):
             named[name] /= named["quantiles"]
 
     return wrong
 
 
-def never_cut(right):
-    """Take the best actions, by the target network's means, for those that were taken."""
-
-    def wrong(*args):
-        named = signature(right.py_func).bind(*args).arguments
-        each = named["target_outputs"][..., : named["num_actions"]]
-        means = each.reshape(len(each), -1, named["quantiles"], each.shape[2]).mean(axis=2)
-        legal = named["next_legal"]
-        if legal.size:
-            means[legal.any(axis=2, keepdims=True) & ~legal] = -np.inf
-        named["taken"] = means.argmax(axis=2).reshape(named["taken"].shape)
-        right(*named.values())
+def without_double(right):
+    def wrong(self, network, group, agent, *rest):
+        iqn = agent.settings.iqn.model_copy(update={"double": False})
+        settings = agent.settings.model_copy(update={"iqn": iqn})
+        right(self, network, group, replace(agent, settings=settings), *rest)
 
     return wrong
 
@@ -177,34 +171,41 @@ BUGS = {
     "IQN: taus are upside down": Bug(
         QUANTILES,
         iqn_kernel,
-        "quantile_regression",
+        "learn",
         with_named_arguments(taus=lambda taus: 1 - taus),
         "loss",
     ),
     "IQN: the mean over both kinds of quantiles": Bug(
-        QUANTILES, iqn_kernel, "quantile_regression", averaged_over_both, "loss"
+        QUANTILES, iqn_kernel, "learn", averaged_over_both, "loss"
     ),
     "IQN: the target chooses as well": Bug(
-        DOUBLE_QUANTILES,
+        DOUBLE_QUANTILES, iqn_kernel.IqnPass, "__init__", without_double, "loss"
+    ),
+    "IQN: Retrace always cuts": Bug(
+        MIXED_QUANTILES,
         iqn_kernel,
-        "quantile_regression",
-        with_named_arguments(mean_outputs=lambda means: means[:, :0]),
+        "learn",
+        with_named_arguments(continues=np.zeros_like),
         "loss",
     ),
-    "IQN: Retrace never cuts": Bug(
-        MIXED_QUANTILES, iqn_kernel, "quantile_regression", never_cut, "loss"
+    "IQN: Retrace does not decay": Bug(
+        MIXED_QUANTILES,
+        iqn_kernel,
+        "learn",
+        with_named_arguments(decay=lambda _: np.float32(1)),
+        "loss",
     ),
     "IQN: importance weights are left out": Bug(
         WEIGHED_QUANTILES,
         iqn_kernel,
-        "quantile_regression",
+        "learn",
         with_named_arguments(importance=np.ones_like),
         "loss",
     ),
     "IQN: priorities are squared errors": Bug(
         WEIGHED_QUANTILES,
         iqn_kernel,
-        "quantile_regression",
+        "learn",
         with_squared_errors,
         "priorities",
     ),

@@ -101,7 +101,9 @@ class DqnPass:
         online_noise, target_noise = noise
         learn(
             self._network,
+            self._group.arrays[WEIGHTS],
             self._online.sample(online_noise),
+            self._group.arrays["target"],
             self._target.sample(target_noise),
             self._reader.read(batch.observations),
             batch.actions.numpy(),
@@ -125,7 +127,9 @@ class DqnPass:
 def learn(
     network: Network,
     weights: Array,
+    noisy: Array,
     target: Array,
+    noisy_target: Array,
     observed: Observed,
     actions: Array,
     returns: Array,
@@ -155,8 +159,10 @@ def learn(
 
     Args:
         network: the layers.
-        weights: (agents, parameters) of the online network, noise included.
-        target: the same of the target network.
+        weights: (agents, parameters) of the online network.
+        noisy: the same with noise.
+        target: (agents, parameters) of the target network.
+        noisy_target: the same with noise.
         observed: all rows in which transitions open, then those in which they close.
         actions: see `temporal_difference`, also for the rest.
         returns: …
@@ -187,9 +193,18 @@ def learn(
     online_rows = rows if double else batch
     target_rows = rows - first_target_row
     for a in range(agents):
-        outputs = forward(network, weights[a], observed, a, 0, online_rows, online_scratch)
+        outputs = forward(
+            network, weights[a], noisy[a], observed, a, 0, online_rows, online_scratch
+        )
         target_outputs = forward(
-            network, target[a], observed, a, first_target_row, target_rows, target_scratch
+            network,
+            target[a],
+            noisy_target[a],
+            observed,
+            a,
+            first_target_row,
+            target_rows,
+            target_scratch,
         )
         d_outputs = outputs_of(
             network.layers[len(network.layers) - 1], d_scratch.outputs, batch
@@ -220,6 +235,7 @@ def learn(
         backward(
             network,
             weights[a],
+            noisy[a],
             observed,
             a,
             online_scratch,

@@ -189,7 +189,7 @@ class NoisyLayers:
 
 
 class NoisyParameters:
-    """The flat parameters of a group, with noise in its noisy layers if it has any."""
+    """The flat parameters of a group, for its noisy layers if it has any."""
 
     def __init__(
         self,
@@ -208,10 +208,12 @@ class NoisyParameters:
             self._layers = NoisyLayers(names, views[0], gradients, views[1])
 
     def sample(self, noise: Mapping[str, Noise]) -> Array:
-        """Return parameters with this noise, by layer; valid until the next call."""
+        """Return parameters with this noise, by layer; valid until the next call.
+
+        If there are noisy layers, only their parameters are filled in.
+        """
         if self._layers is None:
             return self._flat
-        np.copyto(self._sampled, self._flat)
         self._layers.sample(noise)
         return self._sampled
 

@@ -50,6 +50,8 @@ class Network(NamedTuple):
     """(layers, 5)."""
     rectified: int
     """How many of them are followed by a ReLU: y = max(x w + b, 0)."""
+    noiseless: int
+    """How many of them come before the first noisy one."""
     grids: Array
     """(grids, 8): those that go through a convolution."""
     flat: Array
@@ -83,8 +85,8 @@ class Scratch(NamedTuple):
 
 
 def network_of(encoder: Encoder, parameters: Parameters, names: Sequence[str]) -> Network:
-    """Return a network: an encoder, followed by other layers; the last of these is linear."""
-    layers, units = [], 0
+    """Return a network: an encoder and other layers, of which the last is linear."""
+    layers, units = list[list[int]](), 0
     for name in [*(f"read.{i}" for i in range(encoder.depth)), *names]:
         place = parameters.place(name)
         layers.append([*place, units])
@@ -104,6 +106,7 @@ def network_of(encoder: Encoder, parameters: Parameters, names: Sequence[str]) -
     return Network(
         np.array(layers),
         len(layers) - (1 if names else 0),
+        encoder.depth,
         np.array(grids, np.int64).reshape(-1, 8),
         np.array(flat, np.int64).reshape(-1, 3),
     )
@@ -174,28 +177,41 @@ class ObservationReader:
 def forward(
     network: Network,
     parameters: Array,
+    noisy: Array,
     observed: Observed,
     agent: int,
     first: int,
     rows: int,
     scratch: Scratch,
 ) -> Array:
-    """Return the last layer's outputs, (rows, outputs), for some rows of an agent."""
+    """Return the last layer's outputs, (rows, outputs), for some rows of an agent.
+
+    Args:
+        network: its layers.
+        parameters: of the agent.
+        noisy: the same with noise in noisy layers; other layers do not read it.
+        observed: observations of the group.
+        agent: its place in the group.
+        first: the first row.
+        rows: how many rows; as many as the scratch is for.
+        scratch: written.
+    """
     x = observed.dense[agent][first : first + rows]
     if len(network.grids):
         convolve(network, parameters, x, observed.patches[agent], first, scratch)
         x = scratch.joined
     for i in range(len(network.layers)):
         layer = network.layers[i]
+        own = parameters if i < network.noiseless else noisy
         y = outputs_of(layer, scratch.outputs, rows)
         if i == 0 and observed.is_sparse:
             indices = observed.indices[agent][first : first + rows]
             values = observed.values[agent][first : first + rows]
             counts = observed.counts[agent][first : first + rows]
-            multiply_sparse(indices, values, counts, weight_of(layer, parameters), y)
-            add_bias(layer, parameters, y, i < network.rectified)
+            multiply_sparse(indices, values, counts, weight_of(layer, own), y)
+            add_bias(layer, own, y, i < network.rectified)
         else:
-            linear(layer, parameters, x, y, i < network.rectified)
+            linear(layer, own, x, y, i < network.rectified)
         x = y
     return x
 
@@ -204,6 +220,7 @@ def forward(
 def backward(
     network: Network,
     parameters: Array,
+    noisy: Array,
     observed: Observed,
     agent: int,
     scratch: Scratch,
@@ -215,7 +232,8 @@ def backward(
 
     Args:
         network: its layers.
-        parameters: of the agent.
+        parameters: what `forward` was given.
+        noisy: what `forward` was given.
         observed: what `forward` was given, from row 0 on.
         agent: its place in the group.
         scratch: what `forward` wrote.
@@ -228,6 +246,7 @@ def backward(
     for k in range(1, len(network.layers) + 1):
         i = len(network.layers) - k
         layer = network.layers[i]
+        own = parameters if i < network.noiseless else noisy
         y = outputs_of(layer, scratch.outputs, all_rows)
         add_bias_backward(layer, y, d_y, i < network.rectified, gradient)
         if i > 0:
@@ -235,12 +254,12 @@ def backward(
             x = outputs_of(before, scratch.outputs, all_rows)
             d_x = outputs_of(before, d_scratch.outputs, rows)
             multiply_transposed_left(x[:rows], d_y, weight_of(layer, gradient))
-            multiply_transposed_right(d_y, weight_of(layer, parameters), d_x)
+            multiply_transposed_right(d_y, weight_of(layer, own), d_x)
             d_y = d_x
         elif len(network.grids):
             x, d_x = scratch.joined[:rows], d_scratch.joined
             multiply_transposed_left(x, d_y, weight_of(layer, gradient))
-            multiply_transposed_right(d_y, weight_of(layer, parameters), d_x)
+            multiply_transposed_right(d_y, weight_of(layer, own), d_x)
             convolve_backward(
                 network, observed.patches[agent], scratch, d_scratch, gradient
             )
