@@ -79,6 +79,8 @@ class DqnLearner(QLearner):
         self._pass: DqnPass | None = None
         if type(self) is DqnLearner and agents[0].settings.network.module is None:
             self._pass = DqnPass(self.network, self.group, agents[0], self.ends)
+            if self._pass.reads_nonzero:
+                self.buffers.draw_nonzero()
 
     def backpropagate(self, batch: StackedBatch) -> PassResult:
         """Write the gradients of a pass: by hand, or by autograd for a user's code."""

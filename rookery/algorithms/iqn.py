@@ -114,6 +114,8 @@ class IqnLearner(QLearner):
         if type(self) is IqnLearner and settings.network.module is None:
             taus = self._acting_taus[0, 0].numpy()
             self._pass = IqnPass(self.network, self.group, agents[0], self.ends, taus)
+            if self._pass.reads_nonzero:
+                self.buffers.draw_nonzero()
 
     def backpropagate(self, batch: StackedBatch) -> PassResult:
         """Write the gradients of a pass: by hand, or by autograd for a user's code."""

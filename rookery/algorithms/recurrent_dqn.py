@@ -93,7 +93,7 @@ class RecurrentDqnPolicy(DqnPolicy):
 class StackedSequences(StackedBatch):
     """The sequences of a group; tensors are (agents, sequences, rows, …).
 
-    `observations` is (agents, sequences × rows, features), and `next_legal` is None: the
+    `inputs` are (agents, sequences × rows, features), and `next_legal` is None: the
     row at which a transition closes is part of the sequence.
     """
 
@@ -200,7 +200,7 @@ class RecurrentDqnLearner(QLearner):
                 legal[i] = batch.legal
         return StackedSequences(
             draws=draws,
-            observations=torch.from_numpy(self._inputs),
+            inputs=torch.from_numpy(self._inputs),
             importance=torch.ones(shape[:2]),
             actions=torch.from_numpy(actions),
             returns=torch.from_numpy(returns),

@@ -66,7 +66,7 @@ class ValueBasedLearner(StackedLearner):
         ahead = passes_ahead(agents, self._draws, ends)
         self._updates_ahead = max(1, ahead // self._accumulate)
         features = Features(agents[0].spec, settings.frames)
-        self._buffers = BatchBuffers(agents, features, ends)
+        self.buffers = BatchBuffers(agents, features, ends)
         self._priorities: list[Priorities | None] = [None] * len(agents)
         """None until the first round after `load`: they need a reader."""
         self._loaded_priorities: list[tuple[Array, float]] = []
@@ -102,7 +102,7 @@ class ValueBasedLearner(StackedLearner):
             passes: the random numbers of each pass.
         """
         factors = [spread.factor for spread in self.group.spreads]
-        return self._buffers.draw(readers, transitions, passes, factors)
+        return self.buffers.draw(readers, transitions, passes, factors)
 
     # The state.
 

@@ -276,3 +276,50 @@ def _fill(
             else:
                 for k in range(size):
                     target[k] = source[k] * factor
+
+
+@kernel
+def add_nonzero(
+    part: Array,
+    addresses: Array,
+    frames: int,
+    start: int,
+    indices: Array,
+    values: Array,
+    counts: Array,
+) -> None:
+    """Add the numbers of a part that are not 0 to those of parts before it.
+
+    Args:
+        part: (slots, worlds, size) of an agent's rows.
+        addresses: (n, 3) of the rows to read.
+        frames: how many rows to stack, as in `fill`.
+        start: the first column of the part in inputs.
+        indices: (n, columns): the columns of a row's numbers that are not 0.
+        values: (n, columns): these numbers.
+        counts: (n,): how many of them there are.
+    """
+    slots, _, size = part.shape
+    for i in range(len(addresses)):
+        if i + ROWS_AHEAD < len(addresses):
+            _prefetch_frames(part, addresses[i + ROWS_AHEAD], frames)
+        slot, world, present = addresses[i, SLOT], addresses[i, WORLD], addresses[i, FRAMES]
+        index, value, count = indices[i], values[i], counts[i]
+        for frame in range(frames):
+            back = frames - 1 - frame
+            if back >= present:
+                continue
+            source = part[_slot_before(slot, back, slots), world]
+            first = start + frame * size
+            # Most are 0: compared eight at a time.
+            words = source[: size // 8 * 8].view(np.uint64)
+            for word in range(len(words)):
+                if words[word]:
+                    for k in range(8 * word, 8 * word + 8):
+                        # Written in any case: that is faster than a branch.
+                        index[count], value[count] = first + k, source[k]
+                        count += source[k] != 0
+            for k in range(8 * len(words), size):
+                index[count], value[count] = first + k, source[k]
+                count += source[k] != 0
+        counts[i] = count

@@ -9,6 +9,7 @@ import pytest
 
 from rookery.actor.policies import PublishedWeights
 from rookery.algorithms.iqn import IqnPolicy
+from rookery.algorithms.kernels.sparse import Nonzero
 from rookery.algorithms.nets.layers import Features
 from rookery.algorithms.ppo import PpoPolicy
 from rookery.config.resolve import resolve
@@ -72,6 +73,8 @@ class Watched:
         advance = self._watched_advance(ReplayReader.advance)
         monkeypatch.setattr(ReplayReader, "advance", advance)
         monkeypatch.setattr(Features, "draw", self._watched_draw(Features.draw))
+        draw_nonzero = self._watched_draw_nonzero(Features.draw_nonzero)
+        monkeypatch.setattr(Features, "draw_nonzero", draw_nonzero)
         train(training)
 
     def _watched_act(self, act):
@@ -101,11 +104,22 @@ class Watched:
                 features.fill(expected, stacked)
                 assert inputs.tobytes() == expected.tobytes()
                 return
-            turns = rows.columns["sequence"][slots] - 1
-            agent = self._agents[id(rows)]
-            self.drawn.append((agent, features, turns, worlds, inputs.copy()))
+            self._keep(features, rows, addresses, inputs.copy())
 
         return watched
+
+    def _watched_draw_nonzero(self, draw):
+        def watched(features, nonzero, rows, addresses):
+            draw(features, nonzero, rows, addresses)
+            inputs = Nonzero(*(array[None] for array in nonzero)).dense()[0].numpy()
+            self._keep(features, rows, addresses, inputs)
+
+        return watched
+
+    def _keep(self, features, rows, addresses, inputs):
+        turns = rows.columns["sequence"][addresses[:, SLOT]] - 1
+        agent, worlds = self._agents[id(rows)], addresses[:, WORLD].copy()
+        self.drawn.append((agent, features, turns, worlds, inputs))
 
 
 def train(training):

@@ -9,17 +9,20 @@ Observations, which are large, are read for one pass at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.algorithms.base import Agent
+from rookery.algorithms.kernels.sparse import Nonzero
 from rookery.algorithms.nets.layers import Features
 from rookery.replay.buffer import ReplayReader
 from rookery.replay.drawing import Paths
+from rookery.replay.rows import Rows
 from rookery.specs import Array
 
 PassKey = tuple[Array, int, int]
@@ -54,9 +57,9 @@ class StackedBatch:
     """
 
     draws: PassDraws
-    observations: Tensor
-    """(agents, batch × (1 + ends), features): all rows in which transitions open, then all
-    their ends. The next pass overwrites it."""
+    inputs: Tensor | Nonzero
+    """(agents, batch × (1 + ends), features): the observations in all rows in which
+    transitions open, then at all their ends. The next pass overwrites it."""
     importance: Tensor
     """Importance weights; 1 with uniform replay."""
     actions: Tensor
@@ -68,6 +71,11 @@ class StackedBatch:
     """(agents, batch, actions) where transitions open; None: everything is legal."""
     next_legal: Tensor | None
     """(agents, batch × ends, actions): the same where they close."""
+
+    @property
+    def observations(self) -> Tensor:
+        """The inputs as a tensor."""
+        return self.inputs if isinstance(self.inputs, Tensor) else self.inputs.dense()
 
 
 @dataclass
@@ -98,9 +106,12 @@ class BatchBuffers:
     def __init__(self, agents: Sequence[Agent], features: Features, ends: int) -> None:
         self._agents, self._features, self._ends = agents, features, ends
         self._batch = agents[0].settings.batch_size
-        shape = (len(agents), self._batch * (1 + ends), features.padded)
-        self._inputs = torch.zeros(shape)
-        self._inputs_of = list(self._inputs.numpy())
+        self._shape = (len(agents), self._batch * (1 + ends), features.padded)
+        inputs = torch.zeros(self._shape)
+        self._inputs: Tensor | Nonzero = inputs
+        self._draw_inputs: Sequence[Callable[[Rows, Array], None]] = [
+            partial(features.draw, own) for own in inputs.numpy()
+        ]
         self._importance = torch.ones(len(agents), self._batch)
         self._paths = self._empty_paths(1)
 
@@ -109,6 +120,15 @@ class BatchBuffers:
         masked_actions = spec.num_actions if spec.masked else None
         agents = len(self._agents)
         return Paths.empty(passes, agents, self._batch, self._ends, masked_actions)
+
+    def draw_nonzero(self) -> None:
+        """From now on, draw only what is not 0 in observations, which are bytes."""
+        nonzero = Nonzero.allocate(*self._shape)
+        self._inputs = nonzero
+        self._draw_inputs = [
+            partial(self._features.draw_nonzero, own)
+            for own in zip(nonzero.indices, nonzero.values, nonzero.counts, strict=True)
+        ]
 
     def draw(
         self,
@@ -135,7 +155,7 @@ class BatchBuffers:
         for k, draws in enumerate(passes):
             addresses = paths.addresses[k]
             for i in drawn:
-                self._features.draw(self._inputs_of[i], readers[i].rows, addresses[i])
+                self._draw_inputs[i](readers[i].rows, addresses[i])
             yield StackedPaths(
                 draws,
                 self._inputs,

@@ -54,6 +54,8 @@ class DqnPass:
         self._network = network_of(
             network.encoder, network.parameters, ["hidden", "values"]
         )
+        self.reads_nonzero = network.encoder.has_sparse_inputs
+        """Whether inputs should be `Nonzero`."""
         self._reader = ObservationReader(network.encoder, self._network, agents, rows)
         self._group = group
         layout = (network.noisy_layers, network.parameters)
@@ -105,7 +107,7 @@ class DqnPass:
             self._online.sample(online_noise),
             self._group.arrays["target"],
             self._target.sample(target_noise),
-            self._reader.read(batch.observations),
+            self._reader.read(batch.inputs),
             batch.actions.numpy(),
             batch.returns.numpy(),
             batch.discounts.numpy(),

@@ -142,6 +142,8 @@ class IqnPass:
             np.array([*layout.place(name), 0]) for name in ("fraction", "join", "values")
         )
         self._layers = IqnLayers(encoder, *heads)
+        self.reads_nonzero = network.encoder.has_sparse_inputs
+        """Whether inputs should be `Nonzero`."""
         self._reader = ObservationReader(network.encoder, encoder, agents, batch + closing)
         self._group = group
         noisy = (network.noisy_layers, layout)
@@ -197,7 +199,7 @@ class IqnPass:
             self._online.sample(online_noise),
             self._group.arrays["target"],
             self._target.sample(target_noise),
-            self._reader.read(batch.observations),
+            self._reader.read(batch.inputs),
             taus,
             batch.actions.numpy(),
             batch.returns.numpy(),

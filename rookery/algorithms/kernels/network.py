@@ -130,24 +130,24 @@ class ObservationReader:
 
     def __init__(self, encoder: Encoder, network: Network, agents: int, rows: int) -> None:
         self._encoder, self._rows = encoder, rows
-        self._nonzero = Nonzero.allocate(
-            agents,
-            *((rows, encoder.features.padded) if encoder.has_sparse_inputs else (0, 0)),
-        )
+        self._no_nonzero = Nonzero.allocate(agents, 0, 0)
+        self._no_inputs = np.zeros((agents, rows, 0), np.float32)
         self._patches = torch.zeros(
             agents, rows * int((network.grids[:, CELLS] * network.grids[:, INPUTS]).sum())
         )
 
-    def read(self, observations: Tensor) -> Observed:
+    def read(self, inputs: Tensor | Nonzero) -> Observed:
         """Read (agents, rows, features)."""
-        if self._encoder.has_sparse_inputs:
-            self._nonzero.find(observations)
-        elif self._encoder.channels:
-            self._find_neighbourhoods(observations.numpy())
-        nonzero = self._nonzero
+        dense, nonzero = (
+            (self._no_inputs, inputs)
+            if isinstance(inputs, Nonzero)
+            else (inputs.numpy(), self._no_nonzero)
+        )
+        if self._encoder.channels:
+            self._find_neighbourhoods(dense)
         return Observed(
-            observations.numpy(),
-            self._encoder.has_sparse_inputs,
+            dense,
+            nonzero is inputs,
             nonzero.indices,
             nonzero.values,
             nonzero.counts,

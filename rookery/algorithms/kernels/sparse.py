@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from rookery.kernels import kernel
@@ -39,6 +40,14 @@ class Nonzero:
         for agent in zip(*arrays, strict=True):
             _find(*agent)
         return self
+
+    def dense(self) -> Tensor:
+        """Return all inputs, (agents, rows, inputs)."""
+        dense = torch.zeros(self.values.shape)
+        valid = np.arange(self.values.shape[2]) < self.counts[:, :, None]
+        agents, rows, _ = np.nonzero(valid)
+        dense.numpy()[agents, rows, self.indices[valid]] = self.values[valid]
+        return dense
 
     def __getitem__(self, part: tuple[slice, slice]) -> Nonzero:
         """Return a view of some agents and rows, indexed as the tensor would be."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.errors import ConfigError
-from rookery.replay.drawing import fill
+from rookery.replay.drawing import add_nonzero, fill
 from rookery.replay.frames import scale_into
 from rookery.replay.rows import Rows
 from rookery.rng import Stream
@@ -245,3 +245,16 @@ class Features:
         """Write the observations in some rows into `inputs` (n, padded)."""
         for name, (start, _, scale) in self._columns.items():
             fill(inputs, start, rows, name, addresses, self.frames, scale)
+
+    def draw_nonzero(
+        self, nonzero: tuple[Array, Array, Array], rows: Rows, addresses: Array
+    ) -> None:
+        """Write what is not 0 in the observations in some rows.
+
+        For parts of unscaled bytes. `nonzero` are columns, numbers and counts of a row.
+        """
+        indices, values, counts = nonzero
+        counts[:] = 0
+        for name, (start, _, _) in self._columns.items():
+            part = rows.flat_parts[name]
+            add_nonzero(part, addresses, self.frames, start, indices, values, counts)
