@@ -85,6 +85,7 @@ class Boundary:
         for index, rows in enumerate(self._rows):
             chain = hashlib.sha256(before[index].tobytes())
             for turn in range((number - 1) * self._turns, number * self._turns):
+                self._heartbeat.beat()
                 chain.update(rows.bytes_of(turn).data)
             hashes[index] = np.frombuffer(chain.digest(), np.uint8)
         return hashes

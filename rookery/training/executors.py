@@ -118,7 +118,7 @@ class ProcessPool:
         """The numbers of the agents that each worker trains, by role; some are shared."""
         self._has_begun = False
         progress = {role: snapshot_counter(share) for role, share in self.shares.items()}
-        progress |= {role: version_of(self._hosted_ids(role)[0]) for role in self.hosted}
+        progress |= {role: version_of(self._own_id(role)) for role in self.hosted}
         restarts = parts.process_spec.config.restarts
         self.supervisor = Supervisor(
             self._launch,
@@ -132,6 +132,10 @@ class ProcessPool:
     def _hosted_ids(self, role: str) -> list[str]:
         """Return the ids of the agents that a worker hosts."""
         return [self._parts.agents[i].id for i in self.hosted.get(role, ())]
+
+    def _own_id(self, role: str) -> str:
+        """Return the id of an agent that a worker trains alone: its version is progress."""
+        return self._parts.agents[self._assignment.hosted[self._workers[role]][0]].id
 
     def _description(self, role: str) -> str:
         ids = self._hosted_ids(role)

@@ -52,8 +52,8 @@ class ProcessorClock:
         self._last: dict[int, ProcessorTime] = {}
 
     def lap(self, pids: Iterable[int]) -> ProcessorTime:
-        """Return the time since the last call, of the processes that existed then."""
-        times = {pid: _processor_time(pid) for pid in pids}
+        """Return the time since the last call, of the processes that existed all along."""
+        times = {pid: time for pid in pids if (time := _processor_time(pid)) is not None}
         lap = ProcessorTime()
         for pid in times.keys() & self._last.keys():
             now, before = times[pid], self._last[pid]
@@ -62,10 +62,10 @@ class ProcessorClock:
         return lap
 
 
-def _processor_time(pid: int) -> ProcessorTime:
-    """Return a process's time so far; nothing if it has ended, or if it is not counted."""
+def _processor_time(pid: int) -> ProcessorTime | None:
+    """Return a process's time so far; None if it has ended, or if it is not counted."""
     try:
         ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
         return ProcessorTime(int(ran) / 1e9, int(waited) / 1e9)
     except (OSError, ValueError):
-        return ProcessorTime()
+        return None

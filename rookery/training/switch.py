@@ -58,6 +58,7 @@ class ExecutorSwitch:
         except CannotStart as error:
             self._note(f"{error}; the run continues in one process.")
             self._replace(self._in_process)
+            self.autoscaler = None  # it would judge these rounds as those of a pool
             self.now.advance(number)
 
     def _note(self, line: str) -> None:
@@ -77,13 +78,14 @@ class ExecutorSwitch:
         if self._starting is not None:
             self._hand_over_when_ready(self._starting, self.autoscaler)
             return
-        self.autoscaler.add(TimedRound(played, learned, total, processor))
+        if not self._plays_other_shares(self.autoscaler):
+            self.autoscaler.add(TimedRound(played, learned, total, processor))
         done = self.parts.arena.snapshots().version
         choice = self.autoscaler.decide(self.parts.process_spec.config.rounds - done)
         if choice is not None:
             self._follow(choice, self.autoscaler)
         elif self._plays_other_shares(self.autoscaler) and self._can_hand_over:
-            self._replace(self._in_process)
+            self._replace(self._in_process)  # rounds until then are not timed
 
     def _plays_other_shares(self, autoscaler: Autoscaler) -> bool:
         return isinstance(self.now, InProcess) and self.now.actors != autoscaler.shares
@@ -124,14 +126,16 @@ class ExecutorSwitch:
 
     def _hand_over_when_ready(self, pool: ProcessPool, autoscaler: Autoscaler) -> None:
         try:
-            if pool.is_ready and self._can_hand_over:
-                self._starting = None
-                self._replace(lambda: pool)
-                autoscaler.begin(pool.processes)
+            is_ready = pool.is_ready
         except RookeryError as error:
             pool.close()
             self._starting = self.autoscaler = None
             self._note(f"{error}; the run continues in one process.")
+            return
+        if is_ready and self._can_hand_over:
+            self._replace(lambda: pool)  # if the game cannot be closed, the run ends
+            self._starting = None
+            autoscaler.begin(pool.processes)
 
     def _start_pool(self, processes: Processes) -> ProcessPool | None:
         """Return a pool with as many of the workers as the system can start."""
@@ -159,6 +163,6 @@ class ExecutorSwitch:
 
     def close(self) -> None:
         """End all processes and close the game."""
-        for executor in (self.now, self._starting):
+        for executor in (self._starting, self.now):  # closing a game can fail
             if executor is not None:
                 executor.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,35 @@ def test_an_actor_that_is_killed_is_replaced_on_its_own_with_the_same_bits(
             played.append(reports(shared, number))
 
         assert contents(shared) == contents(alone)
+        assert played == expected
+        assert killer.kills > 9
+
+
+@pytest.mark.shows("B2", "C5")
+@pytest.mark.parametrize("every", [57, 59, 71])
+@pytest.mark.parametrize("schedule", ["sync", "pipelined"])
+def test_a_run_killed_at_any_moment_continues_with_another_number_of_actors(
+    schedule: str, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {**HUNT, "schedule": schedule, "rounds": 6}
+    with (
+        training_of("treasurehunt", settings, 1) as alone,
+        training_of("treasurehunt", settings, 1) as killed,
+    ):
+        expected = train(alone)
+        killer, numbers = Killer(every, monkeypatch), cycle([3, 1, 4, 2])
+        executor, played = None, []
+        for number in range(1, killed.config.rounds + 1):
+            killed.schedule.open(number - 1)
+            while not killed.schedule.is_complete(number):
+                try:
+                    executor = executor or InProcess(killed.parts, next(numbers))
+                    executor.advance(number)
+                except Killed:
+                    executor = None
+            played.append(reports(killed, number))
+
+        assert contents(killed) == contents(alone)
         assert played == expected
         assert killer.kills > 9
 

@@ -125,21 +125,19 @@ def test_workers_killed_while_they_train_a_shared_agent_do_not_change_a_bit(
     }
     monkeypatch.setattr(executors, "cores", lambda: 4)
     session = session_of("treasurehunt", tmp_path / "run", **settings, workers=2)
+    workers = ["worker 0", "worker 1"]
 
-    workers = {"worker 0", "worker 1"}
+    def kill_each_worker_when_it_trains_agent_1(result: Round) -> None:
+        pool = session.training.executor.now
+        assert isinstance(pool, ProcessPool)
+        assert [role for role in pool.hosted if 1 in pool.hosted[role]] == workers
+        if result.number == 2:  # each of them trains it in every second round from here on
+            for role in workers:
+                (faults / f"learner-kill-{pool.supervisor.processes()[role]}").touch()
 
-    def dead() -> set[str]:
-        return {event["role"] for event in events(tmp_path / "run", "death")}
+    run = run_through(session, kill_each_worker_when_it_trains_agent_1)
 
-    def kill_the_worker_of_agent_1(result: Round) -> None:
-        hosted = session.training.executor.now.hosted
-        assert [role for role in hosted if 1 in hosted[role]] == sorted(workers)
-        if result.number >= 2 and dead() < workers:
-            (faults / "learner-kill").touch()
-
-    run = run_through(session, kill_the_worker_of_agent_1)
-
-    assert dead() == workers
+    assert sorted(event["role"] for event in events(run.path, "death")) == workers
     assert run.digest()["run"] == reference_digest("treasurehunt", **settings)
 
 

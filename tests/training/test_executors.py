@@ -18,8 +18,9 @@ from rookery.shm.counters import Counters
 from rookery.shm.heartbeat import Heartbeat
 from rookery.shm.reports import Reports
 from rookery.storage.checkpoints import digest
+from rookery.training import executors
 from rookery.training.autoscale import Autoscaler
-from rookery.training.executors import InProcess
+from rookery.training.executors import InProcess, ProcessPool
 from rookery.training.round_model import ONE, Processes
 from rookery.training.training import Training
 
@@ -184,4 +185,39 @@ def test_the_heart_beats_during_evaluations() -> None:
 
     assert heartbeat._beats - before >= 2 * SETTINGS["game.turns"]
     actor_process.close()
+    training.close()
+
+
+def test_the_heart_beats_while_rows_are_hashed() -> None:
+    training, heartbeat = training_of("pipelined"), Heartbeat()
+    training.schedule.open(0)
+    actor_process = ActorProcess(training.parts, heartbeat)
+    actor_process.complete(actor_process.begin())
+    actor_process.play_round(1)
+    before = heartbeat._beats
+
+    actor_process.complete(1)
+
+    turns = len(training.agents) * SETTINGS["turns_per_round"]
+    assert heartbeat._beats - before >= turns
+    actor_process.close()
+    training.close()
+
+
+def test_the_progress_of_a_worker_is_that_of_an_agent_no_other_worker_trains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a worker that hangs would seem to advance with the others."""
+    monkeypatch.setattr(executors, "cores", lambda: 4)
+    least = {"agents": {"1": {"updates_per_round": 1}}}  # the least work: it is shared
+    training = Training.build(*configure("treasurehunt", settings={**SETTINGS, **least}))
+
+    pool = ProcessPool(training.parts, Processes(1, 2))
+
+    assert pool.hosted == {"worker 0": [0, 1], "worker 1": [1, 2]}
+    assert pool.supervisor._progress == {
+        "actor": "snapshot 0",
+        "worker 0": "version 0",
+        "worker 1": "version 2",
+    }
     training.close()

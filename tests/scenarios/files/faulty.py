@@ -2,8 +2,9 @@
 
 A test requests a fault by creating a file in the folder FAULTS: `game-kill`, `game-raise`,
 `learner-kill` or `learner-raise`. The process that fails removes the file first, so it
-happens once; `learner-kill-always` stays. While the file `inspect` exists, every process
-appends facts about itself to a file of its own.
+happens once; `learner-kill-always` stays. `learner-kill-PID` kills that process and no
+other. While the file `inspect` exists, every process appends facts about itself to a file
+of its own.
 """
 
 import json
@@ -32,7 +33,8 @@ def fail_if_requested(kind):
             file.write(json.dumps(facts) + "\n")
     if take(folder / f"{kind}-raise"):
         raise ValueError("requested by a test")
-    if take(folder / f"{kind}-kill") or (folder / f"{kind}-kill-always").exists():
+    requests = [folder / f"{kind}-kill", folder / f"{kind}-kill-{os.getpid()}"]
+    if any(map(take, requests)) or (folder / f"{kind}-kill-always").exists():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -94,13 +96,13 @@ class LinearQ:
         return flat(seen) @ self.table
 
     def update(self, batch):
-        if self.id == "1":  # agent 0 has already learned and published
-            fail_if_requested("learner")
         targets = batch.returns + batch.discounts * self.values(batch.next_seen).max(1)
         inputs, rows = flat(batch.seen), np.arange(len(batch.actions))
         errors = np.zeros((len(rows), self.table.shape[1]))
         errors[rows, batch.actions] = targets - (inputs @ self.table)[rows, batch.actions]
         self.table += self.rate * inputs.T @ errors
+        if self.id == "1":  # agent 0 has already learned; this round is half-made
+            fail_if_requested("learner")
         return {"loss": np.square(errors).mean()}
 
     def state(self):
