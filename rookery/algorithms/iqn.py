@@ -112,7 +112,7 @@ class IqnLearner(QLearner):
         self._acting_taus = midpoints(len(agents), settings.iqn.acting_quantiles)
         self._pass: IqnPass | None = None
         if type(self) is IqnLearner and settings.network.module is None:
-            taus = self._acting_taus[0, 0].numpy()
+            taus = self._acting_taus[:, 0].numpy()
             self._pass = IqnPass(self.network, self.group, agents[0], self.ends, taus)
             if self._pass.reads_nonzero:
                 self.buffers.draw_nonzero()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from inspect import signature
 
@@ -71,17 +70,24 @@ def averaged_over_both(right):
     def wrong(*args):
         right(*args)
         named = signature(right.py_func).bind(*args).arguments
-        for name in ("losses", "gradient"):
+        for name in ("losses", "d_outputs"):
             named[name] /= named["quantiles"]
 
     return wrong
 
 
-def without_double(right):
-    def wrong(self, network, group, agent, *rest):
-        iqn = agent.settings.iqn.model_copy(update={"double": False})
-        settings = agent.settings.model_copy(update={"iqn": iqn})
-        right(self, network, group, replace(agent, settings=settings), *rest)
+def never_cut(right):
+    """Take the best actions, by the target network's means, for those that were taken."""
+
+    def wrong(*args):
+        named = signature(right.py_func).bind(*args).arguments
+        each = named["target_outputs"][..., : named["num_actions"]]
+        means = each.reshape(len(each), -1, named["quantiles"], each.shape[2]).mean(axis=2)
+        legal = named["next_legal"]
+        if legal.size:
+            means[legal.any(axis=2, keepdims=True) & ~legal] = -np.inf
+        named["taken"] = means.argmax(axis=2).reshape(named["taken"].shape)
+        right(*named.values())
 
     return wrong
 
@@ -171,41 +177,34 @@ BUGS = {
     "IQN: taus are upside down": Bug(
         QUANTILES,
         iqn_kernel,
-        "learn",
+        "quantile_regression",
         with_named_arguments(taus=lambda taus: 1 - taus),
         "loss",
     ),
     "IQN: the mean over both kinds of quantiles": Bug(
-        QUANTILES, iqn_kernel, "learn", averaged_over_both, "loss"
+        QUANTILES, iqn_kernel, "quantile_regression", averaged_over_both, "loss"
     ),
     "IQN: the target chooses as well": Bug(
-        DOUBLE_QUANTILES, iqn_kernel.IqnPass, "__init__", without_double, "loss"
-    ),
-    "IQN: Retrace always cuts": Bug(
-        MIXED_QUANTILES,
+        DOUBLE_QUANTILES,
         iqn_kernel,
-        "learn",
-        with_named_arguments(continues=np.zeros_like),
+        "quantile_regression",
+        with_named_arguments(mean_outputs=lambda means: means[:, :0]),
         "loss",
     ),
-    "IQN: Retrace does not decay": Bug(
-        MIXED_QUANTILES,
-        iqn_kernel,
-        "learn",
-        with_named_arguments(decay=lambda _: np.float32(1)),
-        "loss",
+    "IQN: Retrace never cuts": Bug(
+        MIXED_QUANTILES, iqn_kernel, "quantile_regression", never_cut, "loss"
     ),
     "IQN: importance weights are left out": Bug(
         WEIGHED_QUANTILES,
         iqn_kernel,
-        "learn",
+        "quantile_regression",
         with_named_arguments(importance=np.ones_like),
         "loss",
     ),
     "IQN: priorities are squared errors": Bug(
         WEIGHED_QUANTILES,
         iqn_kernel,
-        "learn",
+        "quantile_regression",
         with_squared_errors,
         "priorities",
     ),

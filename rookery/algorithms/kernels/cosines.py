@@ -33,35 +33,37 @@ SINE = _sine_coefficients(12)
 def cosines_of(taus: Array) -> Array:
     """Return the cosines of fractions (agents, n), (agents, n, 64)."""
     cosines = np.empty((*taus.shape, COSINES), np.float32)
-    for own, row in zip(taus, cosines, strict=True):
-        write_cosines(own, row)
+    write_cosines(taus, 0, taus.shape[1], cosines)
     return cosines
 
 
 @kernel
-def write_cosines(taus: Array, cosines: Array) -> None:
-    """Write the cosines of fractions.
+def write_cosines(taus: Array, start: int, count: int, cosines: Array) -> None:
+    """Write the cosines of fractions, (agents, rows, 64).
 
     Args:
-        taus: (n,) in [0, 1].
-        cosines: (n, 64), written; further rows keep what they hold.
+        taus: (agents, n) in [0, 1].
+        start: the first one to use.
+        count: how many to use.
+        cosines: a row for each of them, written; further rows keep what they hold.
     """
     wave = np.empty(COSINES)
-    for r in range(len(taus)):
-        u = 0.5 - taus[r]  # cos(πτ) = sin(π(½ − τ))
-        square, sine = u * u, 0.0
-        for coefficient in SINE:
-            sine = sine * square + coefficient
-        wave[0], wave[1] = 1.0, sine * u
-        for i in range(2, STRIDE + 1):
-            k = i // 2
-            wave[i] = 2.0 * wave[k] * wave[i - k] - wave[i - 2 * k]
-        double = 2.0 * wave[STRIDE]
-        for i in range(STRIDE + 1, 2 * STRIDE):
-            wave[i] = double * wave[i - STRIDE] - wave[2 * STRIDE - i]
-        for i in range(2 * STRIDE, COSINES, STRIDE):
-            for lane in range(i, i + STRIDE):
-                wave[lane] = double * wave[lane - STRIDE] - wave[lane - 2 * STRIDE]
-        row = cosines[r]
-        for i in range(COSINES):
-            row[i] = wave[i]
+    for a in range(len(taus)):
+        for r in range(count):
+            u = 0.5 - taus[a, start + r]  # cos(πτ) = sin(π(½ − τ))
+            square, sine = u * u, 0.0
+            for coefficient in SINE:
+                sine = sine * square + coefficient
+            wave[0], wave[1] = 1.0, sine * u
+            for i in range(2, STRIDE + 1):
+                k = i // 2
+                wave[i] = 2.0 * wave[k] * wave[i - k] - wave[i - 2 * k]
+            double = 2.0 * wave[STRIDE]
+            for i in range(STRIDE + 1, 2 * STRIDE):
+                wave[i] = double * wave[i - STRIDE] - wave[2 * STRIDE - i]
+            for i in range(2 * STRIDE, COSINES, STRIDE):
+                for lane in range(i, i + STRIDE):
+                    wave[lane] = double * wave[lane - STRIDE] - wave[lane - 2 * STRIDE]
+            row = cosines[a, r]
+            for i in range(COSINES):
+                row[i] = wave[i]

@@ -1,7 +1,8 @@
 """One pass of DQN's update with gradients by hand; `DqnLearner.compute_losses` defines it.
 
 Agents are computed one after the other: both networks forwards, one loop over transitions
-(`temporal_difference`: targets, the Huber loss and its gradient), and backwards.
+(`temporal_difference`: targets, the Huber loss and its gradient), and backwards. Only the
+convolutions of all agents are computed together.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rookery.algorithms.base import WEIGHTS, Agent
 from rookery.algorithms.common.batches import StackedBatch, StackedPaths
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.common.stacked import PassResult
-from rookery.algorithms.kernels.layers import NoisyParameters
+from rookery.algorithms.kernels.encoder import GridPass
+from rookery.algorithms.kernels.layers import LinearRelu, NoisyParameters
 from rookery.algorithms.kernels.network import (
-    Network,
-    ObservationReader,
-    Observed,
-    Scratch,
     backward,
     forward,
-    network_of,
+    layer_table,
+    output_buffer,
     outputs_of,
-    scratch_of,
 )
+from rookery.algorithms.kernels.sparse import Nonzero
 from rookery.algorithms.kernels.values import (
     best_action,
     mask_array,
@@ -47,37 +47,38 @@ class DqnPass:
     """A forward and a backward pass over a batch."""
 
     def __init__(self, network: DqnNetwork, group: Group, agent: Agent, ends: int) -> None:
-        assert isinstance(network.encoder, Encoder)
-        settings, agents = agent.settings, len(group.agents)
+        encoder, settings, agents = network.encoder, agent.settings, len(group.agents)
+        assert isinstance(encoder, Encoder)
         parts, batch = settings.dqn, settings.batch_size
         rows = batch * (1 + ends)
-        self._network = network_of(
-            network.encoder, network.parameters, ["hidden", "values"]
-        )
-        self.reads_nonzero = network.encoder.has_sparse_inputs
-        """Whether inputs should be `Nonzero`."""
-        self._reader = ObservationReader(network.encoder, self._network, agents, rows)
-        self._group = group
-        layout = (network.noisy_layers, network.parameters)
-        self._online = NoisyParameters(*layout, group.arrays[WEIGHTS], group.gradients)
-        self._target = NoisyParameters(*layout, group.arrays["target"])
+        reads = [f"read.{i}" for i in range(encoder.depth)]
+        layers = layer_table(network.parameters, [*reads, "hidden", "values"])
         # Double: the online network chooses the best actions where transitions close. The
         # gap needs the target network's values where they open.
-        first = 0 if parts.gap else batch
-        self._buffers = (
-            scratch_of(self._network, rows if parts.double else batch),
-            scratch_of(self._network, rows - first),
-            scratch_of(self._network, batch),
-        )
-        self._settings = (
-            first,
-            network.actions,
-            network.dueling,
-            parts.double,
+        self._online_rows = rows if parts.double else batch
+        self._first_target_row = 0 if parts.gap else batch
+        self._group, self._layers = group, layers
+        noisy = (network.noisy_layers, network.parameters)
+        self._online = NoisyParameters(*noisy, group.arrays[WEIGHTS], group.gradients)
+        self._target = NoisyParameters(*noisy, group.arrays["target"])
+        self.reads_nonzero = encoder.has_sparse_inputs
+        """Whether inputs should be `Nonzero`."""
+        sizes = (batch, rows, self._online_rows, self._first_target_row)
+        self._dense = DenseInputs(encoder, group, *sizes)
+        self._no_nonzero = Nonzero.allocate(agents, 0, 0)
+        self._no_inputs = np.zeros((agents, 0, 0), np.float32)
+        self._rows, self._actions = rows, network.actions
+        self._switches = (network.dueling, parts.double)
+        self._factors = (
             np.float32(parts.retrace or 0.0),
             np.float32(parts.gap),
             np.float32(parts.threshold),
             np.float32(settings.gradient.accumulate),
+        )
+        self._buffers = (
+            output_buffer(layers, self._online_rows),
+            output_buffer(layers, rows - self._first_target_row),
+            output_buffer(layers, batch),
         )
         self._result = PassResult(
             torch.zeros(agents), torch.zeros(agents, batch), torch.zeros(agents, batch)
@@ -101,13 +102,20 @@ class DqnPass:
         """
         assert isinstance(batch, StackedPaths)
         online_noise, target_noise = noise
+        if isinstance(batch.inputs, Nonzero):
+            nonzero, dense = batch.inputs, (self._no_inputs, self._no_inputs)
+        else:
+            nonzero, dense = self._no_nonzero, self._dense.forward(batch.inputs)
         learn(
-            self._network,
+            self._layers,
             self._group.arrays[WEIGHTS],
             self._online.sample(online_noise),
             self._group.arrays["target"],
             self._target.sample(target_noise),
-            self._reader.read(batch.inputs),
+            *dense,
+            nonzero.indices,
+            nonzero.values,
+            nonzero.counts,
             batch.actions.numpy(),
             batch.returns.numpy(),
             batch.discounts.numpy(),
@@ -116,23 +124,78 @@ class DqnPass:
             mask_array(batch.next_legal),
             batch.taken.numpy(),
             batch.continues.numpy(),
-            *self._settings,
+            self._rows,
+            self._first_target_row,
+            self._dense.first_target_row,
+            self._actions,
+            *self._switches,
+            *self._factors,
             *self._buffers,
+            self._dense.d_inputs.numpy(),
             self._group.gradient,
             *self._results,
         )
+        self._dense.backward()
         self._online.backward()
         return self._result
 
 
+class DenseInputs:
+    """The inputs of both networks' linear layers: observations, or grids convolved."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        group: Group,
+        batch: int,
+        rows: int,
+        online_rows: int,
+        first_target_row: int,
+    ) -> None:
+        self.first_target_row = first_target_row
+        """Where the rows of the target network start in its inputs."""
+        self._convolutions: tuple[GridPass, GridPass] | None = None
+        self._rows, self._first = online_rows, first_target_row
+        inputs = group.weights["read.0.weight"].shape[1]
+        shape = (batch, inputs) if encoder.channels else (0, 0)
+        self.d_inputs = torch.zeros(len(group.agents), *shape)
+        """(agents, batch, inputs): the gradient that convolutions need."""
+        if encoder.channels:
+            kind, target_rows = (encoder, LinearRelu), rows - first_target_row
+            self._convolutions = (
+                GridPass(*kind, group.weights, online_rows, group.gradients, batch),
+                GridPass(*kind, group.target, target_rows, None, 0),
+            )
+            self.first_target_row = 0
+
+    def forward(self, observations: Tensor) -> tuple[Array, Array]:
+        """Return the inputs of the online and of the target network."""
+        if self._convolutions is None:
+            return observations.numpy(), observations.numpy()
+        online, target = self._convolutions
+        online_inputs = online.forward(observations[:, : self._rows])
+        target_inputs = target.forward(observations[:, self._first :])
+        return online_inputs.numpy(), target_inputs.numpy()
+
+    def backward(self) -> None:
+        """Write the gradients of convolutions from `d_inputs`."""
+        if self._convolutions is not None:
+            online, _ = self._convolutions
+            online.backward(self.d_inputs)
+
+
 @kernel
 def learn(
-    network: Network,
+    layers: Array,
     weights: Array,
     noisy: Array,
     target: Array,
     noisy_target: Array,
-    observed: Observed,
+    inputs: Array,
+    target_inputs: Array,
+    indices: Array,
+    numbers: Array,
+    counts: Array,
     actions: Array,
     returns: Array,
     discounts: Array,
@@ -141,7 +204,9 @@ def learn(
     next_legal: Array,
     taken: Array,
     continues: Array,
+    rows: int,
     first_target_row: int,
+    first_target_input: int,
     num_actions: int,
     dueling: bool,
     double: bool,
@@ -149,9 +214,10 @@ def learn(
     gap: Scalar,
     threshold: Scalar,
     accumulate: Scalar,
-    online_scratch: Scratch,
-    target_scratch: Scratch,
-    d_scratch: Scratch,
+    outputs: Array,
+    target_outputs: Array,
+    d_outputs: Array,
+    d_inputs: Array,
     gradient: Array,
     errors: Array,
     values: Array,
@@ -160,12 +226,17 @@ def learn(
     """Write the gradients of all agents, and what `temporal_difference` writes.
 
     Args:
-        network: the layers.
+        layers: the table of both networks.
         weights: (agents, parameters) of the online network.
-        noisy: the same with noise.
+        noisy: the same with noise; only noisy layers read it.
         target: (agents, parameters) of the target network.
         noisy_target: the same with noise.
-        observed: all rows in which transitions open, then those in which they close.
+        inputs: (agents, rows, inputs): all rows in which transitions open, then those in
+            which they close; empty if they are sparse.
+        target_inputs: the same for the target network.
+        indices: of sparse inputs, see `Nonzero`; empty if they are not.
+        numbers: of sparse inputs.
+        counts: of sparse inputs.
         actions: see `temporal_difference`, also for the rest.
         returns: …
         discounts: …
@@ -174,7 +245,9 @@ def learn(
         next_legal: …
         taken: …
         continues: …
-        first_target_row: the first row that the target network is applied to.
+        rows: how many rows there are.
+        first_target_row: the first one that the target network is applied to.
+        first_target_input: where that row is in `target_inputs`.
         num_actions: …
         dueling: …
         double: …
@@ -182,39 +255,45 @@ def learn(
         gap: …
         threshold: …
         accumulate: …
-        online_scratch: for a forward pass of the online network.
-        target_scratch: for one of the target network.
-        d_scratch: for a backward pass.
+        outputs: of all layers of the online network; written, like the next two.
+        target_outputs: of those of the target network.
+        d_outputs: of those of the online network, their gradients.
+        d_inputs: (agents, batch, inputs), written; or empty.
         gradient: (agents, parameters), written.
         errors: …
         values: …
         losses: …
     """
     agents, batch = actions.shape
-    rows = observed.dense.shape[1]
     online_rows = rows if double else batch
     target_rows = rows - first_target_row
     for a in range(agents):
-        outputs = forward(
-            network, weights[a], noisy[a], observed, a, 0, online_rows, online_scratch
+        online_values = forward(
+            layers,
+            weights[a],
+            noisy[a],
+            inputs[a][:online_rows],
+            indices[a][:online_rows],
+            numbers[a][:online_rows],
+            counts[a][:online_rows],
+            online_rows,
+            outputs,
         )
-        target_outputs = forward(
-            network,
+        target_values = forward(
+            layers,
             target[a],
             noisy_target[a],
-            observed,
-            a,
-            first_target_row,
+            target_inputs[a][first_target_input:],
+            indices[a][first_target_row:],
+            numbers[a][first_target_row:],
+            counts[a][first_target_row:],
             target_rows,
-            target_scratch,
-        )
-        d_outputs = outputs_of(
-            network.layers[len(network.layers) - 1], d_scratch.outputs, batch
+            target_outputs,
         )
         losses[a] = temporal_difference(
             a,
-            outputs,
-            target_outputs,
+            online_values,
+            target_values,
             actions[a],
             returns[a],
             discounts[a],
@@ -230,19 +309,22 @@ def learn(
             gap,
             threshold,
             accumulate,
-            d_outputs,
+            outputs_of(layers[len(layers) - 1], d_outputs, batch),
             errors[a],
             values[a],
         )
         backward(
-            network,
+            layers,
             weights[a],
             noisy[a],
-            observed,
-            a,
-            online_scratch,
+            inputs[a],
+            indices[a],
+            numbers[a],
+            counts[a],
+            online_rows,
+            outputs,
             d_outputs,
-            d_scratch,
+            d_inputs[a],
             gradient[a],
         )
 

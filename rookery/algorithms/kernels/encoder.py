@@ -43,7 +43,8 @@ class EncoderPass:
             )
             for i in range(encoder.depth)
         ]
-        self._nonzero = nonzero_buffer(encoder, len(weights["read.0.weight"]), rows)
+        self._has_sparse_inputs = encoder.has_sparse_inputs
+        self._nonzero: Nonzero | None = None
 
     def forward(self, observations: Tensor | Nonzero) -> Tensor:
         """Return (agents, rows, width) for observations (agents, rows, features)."""
@@ -58,7 +59,11 @@ class EncoderPass:
             return observations
         if self._grids is not None:
             return self._grids.forward(observations)
-        return read_observations(observations, self._nonzero)
+        if not self._has_sparse_inputs:
+            return observations
+        if self._nonzero is None:
+            self._nonzero = Nonzero.allocate(*observations.shape)
+        return self._nonzero.find(observations)
 
     def backward(self, d_hidden: Tensor) -> None:
         """Write the gradients of all layers from that of the outputs."""
@@ -66,22 +71,6 @@ class EncoderPass:
             d_hidden = layer.backward(d_hidden)
         if self._grids is not None:
             self._grids.backward(d_hidden)
-
-
-def nonzero_buffer(encoder: Encoder, agents: int, rows: int) -> Nonzero | None:
-    """Return a buffer for sparse observations; None if the encoder's are dense."""
-    if not encoder.has_sparse_inputs:
-        return None
-    return Nonzero.allocate(agents, rows, encoder.features.padded)
-
-
-def read_observations(observations: Tensor, buffer: Nonzero | None) -> Tensor | Nonzero:
-    """Return observations (agents, rows, features) as an encoder takes them.
-
-    If several encoders go through the same observations, what is not 0 in them need not be
-    found more than once.
-    """
-    return observations if buffer is None else buffer.find(observations)
 
 
 class GridPass:
@@ -142,7 +131,7 @@ class GridPass:
         return self._joined
 
     def backward(self, d_joined: Tensor) -> None:
-        """Write the gradients of the convolutions."""
+        """Write the gradients of the convolutions from that of `forward`'s result."""
         for convolution, columns in self._convolutions:
             convolution.backward(d_joined[..., columns])
 

@@ -8,13 +8,14 @@ in the processor's cache when the next loop reads them.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from llvmlite import binding  # type: ignore[import-untyped]
-from numba.core import types
+from llvmlite import binding, ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from rookery.errors import RookeryError
 from rookery.kernels import kernel
@@ -38,54 +39,83 @@ def find_sgemm() -> int:
 
 
 binding.add_symbol(SYMBOL, find_sgemm())
-_sgemm: Any = types.ExternalFunction(SYMBOL, types.void(*[types.intp] * 13))
-"""With all arguments as addresses, as BLAS wants them."""
-_LETTERS = np.frombuffer(b"NT", np.uint8)
-_FACTORS = np.array([1, 0], np.float32)
+
+
+def _sgemm(
+    context: Any, a: Any, transpose_a: Any, b: Any, transpose_b: Any, sizes: Any, c: Any
+) -> Any:
+    """Call BLAS for c = a b; sizes are rows, columns and inner size of the product.
+
+    BLAS takes the addresses of its arguments, and stores matrices by columns. To it, ours
+    are transposed: cᵀ = bᵀ aᵀ.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        helpers: Any = cgutils
+        array_types = (signature.args[0], signature.args[2], signature.args[5])
+        a, b, c = (
+            context.make_array(kind)(context, builder, arguments[i])
+            for kind, i in zip(array_types, (0, 2, 5), strict=True)
+        )
+        number, letter, real = ir.IntType(32), ir.IntType(8), ir.FloatType()
+
+        def stored(value: Any) -> Any:
+            slot = helpers.alloca_once(builder, value.type)
+            builder.store(value, slot)
+            return slot
+
+        def width(array: Any) -> Any:
+            _, columns = helpers.unpack_tuple(builder, array.shape)
+            return stored(builder.trunc(columns, number))
+
+        def transposed(flag: Any) -> Any:
+            yes, no = letter(ord("T")), letter(ord("N"))
+            return stored(builder.select(builder.trunc(flag, ir.IntType(1)), yes, no))
+
+        rows, columns, inner = (
+            stored(builder.trunc(size, number))
+            for size in helpers.unpack_tuple(builder, arguments[4])
+        )
+        values = [
+            transposed(arguments[3]),
+            transposed(arguments[1]),
+            columns,
+            rows,
+            inner,
+            stored(real(1.0)),
+            b.data,
+            width(b),
+            a.data,
+            width(a),
+            stored(real(0.0)),
+            c.data,
+            width(c),
+        ]
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        function = helpers.get_or_insert_function(builder.module, kind, SYMBOL)
+        builder.call(function, values)
+        return context.get_dummy_value()
+
+    return types.void(a, transpose_a, b, transpose_b, sizes, c), generate
+
+
+declare: Callable[..., Any] = intrinsic
+sgemm: Callable[..., None] = declare(_sgemm)
 
 
 @kernel
 def multiply(x: Array, w: Array, y: Array) -> None:
-    """Write y = x w."""
-    _multiply(x, False, w, False, x.shape[1], y)
+    """Write y = x w; all are contiguous matrices."""
+    sgemm(x, False, w, False, (y.shape[0], y.shape[1], x.shape[1]), y)
 
 
 @kernel
 def multiply_transposed_left(x: Array, y: Array, w: Array) -> None:
     """Write w = xᵀ y."""
-    _multiply(x, True, y, False, x.shape[0], w)
+    sgemm(x, True, y, False, (w.shape[0], w.shape[1], x.shape[0]), w)
 
 
 @kernel
 def multiply_transposed_right(y: Array, w: Array, x: Array) -> None:
     """Write x = y wᵀ."""
-    _multiply(y, False, w, True, y.shape[1], x)
-
-
-@kernel
-def _multiply(
-    a: Array, transpose_a: bool, b: Array, transpose_b: bool, inner: int, c: Array
-) -> None:
-    """Write c = a b, with either factor transposed; all are contiguous matrices.
-
-    BLAS stores matrices by columns. To it, ours are transposed: cᵀ = bᵀ aᵀ.
-    """
-    sizes = np.empty(6, np.int32)
-    sizes[0], sizes[1], sizes[2] = c.shape[1], c.shape[0], inner
-    sizes[3], sizes[4], sizes[5] = b.shape[1], a.shape[1], c.shape[1]
-    letters, factors, size = _LETTERS.ctypes.data, _FACTORS.ctypes.data, sizes.ctypes.data
-    _sgemm(
-        letters + int(transpose_b),
-        letters + int(transpose_a),
-        size,
-        size + 4,
-        size + 8,
-        factors,
-        b.ctypes.data,
-        size + 12,
-        a.ctypes.data,
-        size + 16,
-        factors + 4,
-        c.ctypes.data,
-        size + 20,
-    )
+    sgemm(y, False, w, True, (x.shape[0], x.shape[1], y.shape[1]), x)

@@ -25,10 +25,10 @@ def test_a_cosine_does_not_depend_on_its_place():
 
 
 def test_rows_after_those_of_the_taus_keep_what_they_hold():
-    taus = np.random.default_rng(2).random((1, 4)).astype(np.float32)
-    cosines = np.full((6, COSINES), 7, np.float32)
+    taus = np.random.default_rng(2).random((2, 9)).astype(np.float32)
+    cosines = np.full((2, 6, COSINES), 7, np.float32)
 
-    write_cosines(taus[0], cosines)
+    write_cosines(taus, 5, 4, cosines)
 
-    assert np.array_equal(cosines[:4], cosines_of(taus)[0])
-    assert (cosines[4:] == 7).all()
+    assert np.array_equal(cosines[:, :4], cosines_of(taus)[:, 5:])
+    assert (cosines[:, 4:] == 7).all()
