@@ -85,7 +85,8 @@ def _multiply(
     rows, units = outputs.shape
     for r in range(rows):
         index, x, y = indices[r], values[r], outputs[r]
-        y[:] = np.float32(0)
+        for u in range(units):
+            y[u] = np.float32(0)
         fours = counts[r] // 4 * 4
         for n in range(0, fours, 4):  # four at a time, so that y is read less often
             x_0, x_1, x_2, x_3 = x[n], x[n + 1], x[n + 2], x[n + 3]
@@ -105,7 +106,10 @@ def _multiply_backward(
 ) -> None:
     """Write the product of one agent's transposed inputs and d_outputs (rows, units)."""
     rows, units = d_outputs.shape
-    d_weight[:] = np.float32(0)
+    for i in range(len(d_weight)):
+        d_w = d_weight[i]
+        for u in range(units):
+            d_w[u] = np.float32(0)
     for r in range(rows):
         index, x, d_y = indices[r], values[r], d_outputs[r]
         for n in range(counts[r]):
