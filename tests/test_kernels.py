@@ -175,3 +175,85 @@ after = dict(numba.config.__dict__); print(before == after)"
         command, capture_output=True, text=True, check=True, env=environment
     )
     assert result.stdout == "True\n"
+
+
+def count_compilations(steps: str) -> str:
+    """Return a program that prints how many kernels of its own some steps compile."""
+    return (
+        "import gc, sys\n"
+        "import numpy as np\n"
+        "from numba.core import event\n"
+        "from rookery.kernels import kernel\n"
+        "compilations = event.RecordingListener()\n"
+        "event.register('numba:compile', compilations)\n"
+        f"{steps}\n"
+        "ours = [e.data['dispatcher'] for _, e in compilations.buffer if e.is_start]\n"
+        "print(sum(each.py_func.__module__ == '__main__' for each in ours))\n"
+    )
+
+
+def test_of_processes_that_need_a_kernel_one_compiles_it_and_the_others_load_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        count_compilations(
+            "@kernel\ndef total(x):\n    s = 0.0\n    for y in x:\n        s += y\n"
+            "    return s\n\n\n"
+            "print('ready', flush=True)\nsys.stdin.readline()\n"
+            "assert total(np.ones(3)) == 3.0"
+        )
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, str(program)]
+    running = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    for process in running:
+        assert process.stdout.readline() == "ready\n"
+
+    printed = [process.communicate("go\n", timeout=100)[0] for process in running]
+
+    assert sorted(printed) == ["0\n", "0\n", "1\n"]
+
+
+def test_after_a_failed_compilation_another_process_can_compile(tmp_path):
+    """The process that failed is still running."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import subprocess, sys\nimport numba\nfrom rookery.kernels import kernel\n\n\n"
+        "def double(x):\n    return x * 2\n\n\n"
+        "double.__module__ = 'rookery.loops'\ndouble = kernel(double)\n"
+        "if len(sys.argv) == 1:\n"
+        "    try:\n        double('text')\n"
+        "        double(None)\n"
+        "    except numba.TypingError:\n        pass\n"
+        "    command = [sys.executable, __file__, 'other']\n"
+        "    subprocess.run(command, check=True, timeout=50)\n"
+        "else:\n    print(double(2.0))\n"
+    )
+
+    result = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=100
+    )
+
+    assert result.stdout == "4.0\n", result.stderr
+
+
+def test_garbage_is_not_collected_while_compiling_but_afterwards(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import gc, numba\nfrom numba.core import event\n"
+        "from rookery.kernels import kernel\n"
+        "states = []\n\n\n"
+        "class Listener(event.Listener):\n"
+        "    def on_start(self, event):\n        states.append(gc.isenabled())\n"
+        "    def on_end(self, event):\n        pass\n\n\n"
+        "event.register('numba:llvm_lock', Listener())\n\n\n"
+        "def double(x):\n    return x * 2\n\n\n"
+        "double.__module__ = 'rookery.loops'\ndouble = kernel(double)\n"
+        "double(2.0)\n"
+        "before = gc.isenabled()\n"
+        "try:\n    double(None)\n"
+        "except numba.TypingError:\n    print(before, gc.isenabled(), False in states)\n"
+    )
+
+    result = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+
+    assert result.stdout == "True True True\n", result.stderr

@@ -301,7 +301,8 @@ def actor_critic_losses(
             p, log_p, d_z = probs[a, r], log_probs[a, r], d_logits[a, r]
             action = actions[a, r]
             if share == zero:
-                d_z[:num_actions] = zero
+                for i in range(num_actions):
+                    d_z[i] = zero
                 d_values[a, r, 0] = errors[a, r] = values[a, r] = zero
                 continue
             policy_loss, d_log_prob = policy_term(

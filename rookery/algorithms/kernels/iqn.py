@@ -87,6 +87,8 @@ class IqnPass:
         )
         self._errors, self._values = torch.zeros(shape), torch.zeros(shape)
         self._losses = torch.zeros(len(group.agents))
+        self._scratch = np.empty((3, self._quantiles), np.float32)
+        self._means = np.empty(network.actions, np.float32)
 
     def backpropagate(
         self,
@@ -130,6 +132,8 @@ class IqnPass:
             np.float32(parts.gap),
             np.float32(parts.threshold),
             np.float32(self._accumulate),
+            self._scratch,
+            self._means,
             self._d_outputs.numpy(),
             self._errors.numpy(),
             self._values.numpy(),
@@ -233,6 +237,8 @@ class TauEmbedding:
         quantiles, fixed_taus = taus
         self._weight, bias = parameters_of(weights, "fraction")
         self._bias = bias.numpy()
+        # Contiguous whatever the size of the group, so that loops are compiled once.
+        self._bias_copy = np.empty(self._bias.shape, np.float32)
         self._blocks = (sampled.start, len(sampled), quantiles, averaged.start)
         agents, _, width = self._weight.shape
         rows, fixed = len(sampled) * quantiles, fixed_taus.shape[1]
@@ -254,10 +260,11 @@ class TauEmbedding:
         self._encoded = encoded
         write_cosines(taus, first_tau, self._rows, self._cosines.numpy())
         torch.bmm(self._cosines, self._weight, out=self._embedded)
+        np.copyto(self._bias_copy, self._bias)
         multiply_embedding(
             encoded.numpy(),
             self._embedded.numpy(),
-            self._bias,
+            self._bias_copy,
             *self._blocks,
             self._joined.numpy(),
         )
@@ -320,7 +327,8 @@ def multiply_embedding(
             for u in range(width):
                 product[u] = psi[u] * phi[u]
         for row in range(first_fixed, joined.shape[1]):
-            other, k = divmod(row - first_fixed, fixed)
+            other = (row - first_fixed) // fixed
+            k = row - first_fixed - other * fixed
             psi, phi = encoded[a, first_averaged + other], embedded[a, first_fixed + k]
             product = joined[a, row]
             for u in range(width):
@@ -345,10 +353,12 @@ def multiply_embedding_backward(
     quantiles = d_joined.shape[1] // rows
     for a in range(agents):
         d_b = d_bias[a, 0]
-        d_b[:] = zero
+        for u in range(width):
+            d_b[u] = zero
         for r in range(rows):
             psi, d_psi = encoded[a, r], d_encoded[a, r]
-            d_psi[:] = zero
+            for u in range(width):
+                d_psi[u] = zero
             for t in range(r * quantiles, (r + 1) * quantiles):
                 phi, d_phi = embedded[a, t], d_joined[a, t]
                 for u in range(width):
@@ -366,7 +376,8 @@ def mean_over_taus(hidden: Array, first: int, quantiles: int, means: Array) -> N
     for a in range(agents):
         for r in range(rows):
             mean = means[a, r]
-            mean[:] = np.float32(0)
+            for u in range(width):
+                mean[u] = np.float32(0)
             for k in range(quantiles):
                 h = hidden[a, first + r * quantiles + k]
                 for u in range(width):
@@ -397,6 +408,8 @@ def quantile_regression(
     gap: Scalar,
     threshold: Scalar,
     accumulate: Scalar,
+    scratch: Array,
+    means: Array,
     d_outputs: Array,
     errors: Array,
     values: Array,
@@ -427,6 +440,8 @@ def quantile_regression(
         gap: coefficient of the action gap (advantage learning).
         threshold: κ of the quantile Huber loss.
         accumulate: what gradients are divided by.
+        scratch: (3, N), overwritten; and so are the means.
+        means: (actions or more,).
         d_outputs: (agents, batch × N, outputs), written.
         errors: (agents, batch), written.
         values: (agents, batch), written.
@@ -436,8 +451,7 @@ def quantile_regression(
     agents, batch = actions.shape
     ends = returns.shape[1] // batch
     count, each = np.float32(batch), one / np.float32(quantiles)
-    means = np.empty(num_actions, np.float32)
-    estimates, slopes, hubers = np.zeros((3, quantiles), np.float32)
+    estimates, slopes, hubers = scratch[0], scratch[1], scratch[2]
     for a in range(agents):
         loss = zero
         for b in range(batch):
@@ -448,14 +462,13 @@ def quantile_regression(
             for i in range(quantiles):
                 estimates[i] = value_of(of_taus[i], action, num_actions, dueling)
                 value += estimates[i]
+                slopes[i] = hubers[i] = zero
             value *= each
             shift = zero
             if gap > zero:
                 advantages = target_mean_outputs[a, b]
                 best = best_action(advantages, legal, a, b, num_actions)
                 shift = gap * (advantages[best] - advantages[action])
-            slopes[:] = zero
-            hubers[:] = zero
             mean_target, reached = zero, one
             for end in range(ends):
                 closing = b * ends + end
@@ -463,7 +476,7 @@ def quantile_regression(
                 if mean_outputs.shape[1]:
                     of_choice = mean_outputs[a, closing]
                 else:
-                    add_rows(of_next, means)
+                    add_rows(of_next, num_actions, means)
                     of_choice = means
                 best = best_action(of_choice, next_legal, a, closing, num_actions)
                 c = zero
@@ -476,7 +489,7 @@ def quantile_regression(
                     target = returns[a, closing] + discounts[a, closing] * bootstrap - shift
                     mean_target += share * target
                     add_quantile_huber(
-                        target, estimates, tau, share, threshold, slopes, hubers
+                        target, estimates, tau, quantiles, share, threshold, slopes, hubers
                     )
             scale = importance[a, b] / (count * accumulate)
             for i in range(quantiles):
@@ -488,11 +501,12 @@ def quantile_regression(
 
 
 @kernel
-def add_rows(rows: Array, total: Array) -> None:
-    """Write the sum of rows; they can be wider than the sum."""
-    total[:] = np.float32(0)
+def add_rows(rows: Array, count: int, total: Array) -> None:
+    """Write the sum of rows; only so many of their columns."""
+    for i in range(count):
+        total[i] = np.float32(0)
     for r in range(len(rows)):
-        for i in range(len(total)):
+        for i in range(count):
             total[i] += rows[r, i]
 
 
@@ -501,6 +515,7 @@ def add_quantile_huber(
     target: Scalar,
     estimates: Array,
     taus: Array,
+    quantiles: int,
     share: Scalar,
     threshold: Scalar,
     slopes: Array,
@@ -511,7 +526,7 @@ def add_quantile_huber(
     `share` is the target's weight. The slope is that of the loss as the target rises.
     """
     zero, one, half = np.float32(0), np.float32(1), np.float32(0.5)
-    for i in range(len(estimates)):
+    for i in range(quantiles):
         error = target - estimates[i]
         weight = share / threshold * (one - taus[i] if error < zero else taus[i])
         near = min(max(error, -threshold), threshold)

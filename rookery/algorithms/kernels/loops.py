@@ -2,7 +2,8 @@
 
 Arrays are (agents, rows, units). Agents are computed one after the other, so that none
 depends on its group. Inner loops run over contiguous rows, `y` or `d_y` for the gradient of
-y, so that the compiler can vectorise them.
+y, so that the compiler can vectorise them. Zeros are written by loops, too: a slice takes
+several times as long to compile.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def bias_backward(d_outputs: Array, d_bias: Array) -> None:
     agents, rows, units = d_outputs.shape
     for a in range(agents):
         d_b = d_bias[a, 0]
-        d_b[:] = np.float32(0)
+        for u in range(units):
+            d_b[u] = np.float32(0)
         for r in range(rows):
             d_y = d_outputs[a, r]
             for u in range(units):
@@ -62,7 +64,8 @@ def relu_backward(d_outputs: Array, outputs: Array, d_bias: Array) -> None:
     agents, rows, units = d_outputs.shape
     for a in range(agents):
         d_b = d_bias[a, 0]
-        d_b[:] = zero
+        for u in range(units):
+            d_b[u] = zero
         for r in range(rows):
             d_y, y = d_outputs[a, r], outputs[a, r]
             for u in range(units):
@@ -78,7 +81,8 @@ def tanh_backward(d_outputs: Array, outputs: Array, d_bias: Array) -> None:
     agents, rows, units = d_outputs.shape
     for a in range(agents):
         d_b = d_bias[a, 0]
-        d_b[:] = np.float32(0)
+        for u in range(units):
+            d_b[u] = np.float32(0)
         for r in range(rows):
             d_y, y = d_outputs[a, r], outputs[a, r]
             for u in range(units):
