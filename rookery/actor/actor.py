@@ -189,35 +189,35 @@ class Actor:
         In a replayed turn, policies and players act as well, so that hidden states,
         players' memory and metrics come out the same; the actions are the stored ones.
         """
-        turn = self.state.turn
-        actions = np.zeros((self._game.worlds, len(phase)), np.int64)
-        legal = {i: observations.legal[index] for index, i in enumerate(phase)}
+        turn, is_replaying = self.state.turn, self._is_replaying
+        active = np.array(observations.active)
+        actions = np.zeros(active.shape, np.int64)
+        legal = dict(zip(phase, observations.legal, strict=True))
         explore = self._exploration.__getitem__
-        outputs = self._policies.act(phase, self._rows, legal, turn, explore)
-        for index, i in enumerate(phase):
-            active = observations.active[index]
-            probabilities: Array | float
-            if i in self._players:
-                observation = Observation(observations.parts[index], active, legal[i])
-                selected = actions_of(self._players[i], observation, turn)
-                probabilities = 1.0
-            else:
-                output = outputs[i]
-                selected, probabilities = output.actions, output.probabilities
-                metrics.add_output(i, output.values, output.entropies, active)
+        for group, output in self._policies.act(phase, self._rows, legal, turn, explore):
+            metrics.add_output(group.agents, group.places, output, active, actions)
+            for k, i in enumerate(group.numbers):
+                place = group.places[k]
                 if output.hidden is not None:
-                    self.state.carry(i, output.hidden, active)
-            if self._is_replaying:
+                    self.state.carry(i, output.hidden[k], active[place])
+                if not is_replaying:
+                    self._write_action(i, actions[place], output.probabilities[k])
+        for place, i in enumerate(phase):
+            if i in self._players:
+                metrics.add_active(i, active[place])
+                parts = observations.parts[place]
+                observation = Observation(parts, active[place], legal[i])
+                actions[place] = actions_of(self._players[i], observation, turn)
+                if not is_replaying:
+                    self._write_action(i, actions[place], 1.0)
+            if is_replaying:
                 stored = self._rows[i].columns["action"]
-                actions[:, index] = stored[turn % self._rows[i].slots]
-            else:
-                actions[:, index] = np.where(active, selected, 0)
-                version = self._versions.get(i, 0)
-                self._writers[i].write_action(
-                    turn, actions[:, index], probabilities, version
-                )
-            metrics.add_active(i, active)
-        return actions
+                actions[place] = stored[turn % self._rows[i].slots]
+        return actions.T
+
+    def _write_action(self, i: int, actions: Array, probabilities: Array | float) -> None:
+        version = self._versions.get(i, 0)
+        self._writers[i].write_action(self.state.turn, actions, probabilities, version)
 
     def _write_outcome_and_commit(self, outcome: Outcome) -> None:
         """Complete every agent's row of this turn, then commit all of them at once.

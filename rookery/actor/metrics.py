@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rookery.actor.policies import exploration_of
-from rookery.algorithms.base import Agent
+from rookery.algorithms.base import Agent, PolicyOutput
+from rookery.kernels import kernel
 from rookery.specs import Array
 
 Metrics = dict[str, dict[str, float]]
@@ -63,12 +64,35 @@ class RoundMetrics:
         self.sums = RoundSums.zeros(agents, worlds)
 
     def add_output(
-        self, number: int, values: Array, entropies: Array, active: Array
+        self,
+        agents: Array,
+        places: Array,
+        output: PolicyOutput,
+        active: Array,
+        actions: Array,
     ) -> None:
-        """Add an agent's value estimates and policy entropies, where it is active."""
+        """Add a group's output of a turn, and write its actions, where agents are active.
+
+        Args:
+            agents: the numbers of the group's agents.
+            places: their places in the phase.
+            output: of the group's policy.
+            active: (agents of the phase, worlds).
+            actions: (agents of the phase, worlds), to be written to; 0 so far.
+        """
         sums = self.sums
-        np.add(sums.values[number], values, out=sums.values[number], where=active)
-        np.add(sums.entropies[number], entropies, out=sums.entropies[number], where=active)
+        _add_output(
+            agents,
+            places,
+            output.actions,
+            output.values,
+            output.entropies,
+            active,
+            actions,
+            sums.steps,
+            sums.values,
+            sums.entropies,
+        )
 
     def add_active(self, number: int, active: Array) -> None:
         """Add a turn in the worlds in which an agent is active."""
@@ -88,6 +112,29 @@ class RoundMetrics:
     def lags(self) -> list[float]:
         """How many rounds each agent's weights were behind, on average."""
         return (self._lags / self._turns).tolist()
+
+
+@kernel
+def _add_output(
+    agents: Array,
+    places: Array,
+    selected: Array,
+    values: Array,
+    entropies: Array,
+    active: Array,
+    actions: Array,
+    step_sums: Array,
+    value_sums: Array,
+    entropy_sums: Array,
+) -> None:
+    for k in range(len(agents)):
+        agent, place = agents[k], places[k]
+        for world in range(active.shape[1]):
+            if active[place, world]:
+                actions[place, world] = selected[k, world]
+                step_sums[agent, world] += 1
+                value_sums[agent, world] += values[k, world]
+                entropy_sums[agent, world] += entropies[k, world]
 
 
 def summary(

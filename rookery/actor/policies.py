@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from rookery.algorithms.base import WEIGHTS, Agent, Policy, PolicyInput
-from rookery.algorithms.torch_setup import standard_state
+from rookery.algorithms.base import WEIGHTS, Agent, Policy, PolicyInput, PolicyOutput
+from rookery.algorithms.torch_setup import are_denormals_flushed, standard_state
 from rookery.protocol.arena import Arena
 from rookery.replay.drawing import RowObservations
 from rookery.replay.rows import Rows, hidden_at
@@ -28,6 +29,8 @@ DRAWS = 2
 """Random numbers per agent, world and turn."""
 DRAWN_TURNS = 64
 """Turns whose random numbers are drawn in one call: a call costs more than its numbers."""
+PHASES_KEPT = 1024
+"""Phases whose groups are remembered; agents in random order have many."""
 
 
 @dataclass
@@ -85,6 +88,31 @@ class AgentOutput:
     """(worlds, units): the next hidden state of a recurrent agent."""
 
 
+@dataclass(frozen=True, slots=True)
+class ActingGroup:
+    """The agents of a group that act in a phase."""
+
+    numbers: tuple[int, ...]
+    agents: Array
+    """Their numbers, as an array."""
+    places: Array
+    """Their places in the phase."""
+
+
+def by_agent(
+    outputs: Sequence[tuple[ActingGroup, PolicyOutput]],
+) -> dict[int, AgentOutput]:
+    """Return the outputs of groups by agent number."""
+    agents: dict[int, AgentOutput] = {}
+    for group, output in outputs:
+        columns = [output.actions, output.probabilities, output.values, output.entropies]
+        if output.hidden is not None:
+            columns.append(output.hidden)
+        for i, *arrays in zip(group.numbers, *columns, strict=True):
+            agents[i] = AgentOutput(*arrays)
+    return agents
+
+
 class PolicyRunner:
     """Selects the actions of all agents that are not scripted."""
 
@@ -114,6 +142,7 @@ class PolicyRunner:
         self._weights: dict[int, Array] = {}
         self._drawn: dict[tuple[int, ...], tuple[int, Array]] = {}
         self._round = 0
+        self._acting = lru_cache(PHASES_KEPT)(self._groups_in)
 
     def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
         """Set the weights for a round, by agent number."""
@@ -132,8 +161,8 @@ class PolicyRunner:
         legal: Mapping[int, Array | None],
         turn: int,
         exploration: Callable[[int], float],
-    ) -> dict[int, AgentOutput]:
-        """Return the output of every agent in `numbers` that has a policy.
+    ) -> list[tuple[ActingGroup, PolicyOutput]]:
+        """Return the output of every group with agents in `numbers`.
 
         Args:
             numbers: the agents that act in this phase.
@@ -142,12 +171,19 @@ class PolicyRunner:
             turn: which rows to act on.
             exploration: returns an agent's probability of a random action.
         """
-        outputs: dict[int, AgentOutput] = {}
+        return [
+            (group, self._act_group(group.numbers, rows, legal, turn, exploration))
+            for group in self._acting(tuple(numbers))
+        ]
+
+    def _groups_in(self, phase: tuple[int, ...]) -> list[ActingGroup]:
+        acting = []
         for group in self._groups:
-            acting = tuple(agent.number for agent in group if agent.number in numbers)
-            if acting:
-                outputs |= self._act_group(acting, rows, legal, turn, exploration)
-        return outputs
+            numbers = tuple(agent.number for agent in group if agent.number in phase)
+            if numbers:
+                places = np.array([phase.index(i) for i in numbers])
+                acting.append(ActingGroup(numbers, np.array(numbers), places))
+        return acting
 
     def _act_group(
         self,
@@ -156,8 +192,9 @@ class PolicyRunner:
         legal: Mapping[int, Array | None],
         turn: int,
         exploration: Callable[[int], float],
-    ) -> dict[int, AgentOutput]:
-        turns = np.full(len(self._worlds), turn)
+    ) -> PolicyOutput:
+        turns = np.empty(len(self._worlds), np.int64)
+        turns.fill(turn)
         frames = self._agents[numbers[0]].settings.frames
         policy_input = PolicyInput(
             [RowObservations(rows[i], turns, self._worlds, frames) for i in numbers],
@@ -166,14 +203,11 @@ class PolicyRunner:
             np.array([exploration(i) for i in numbers]),
             [hidden_at(rows[i], turn) for i in numbers if "hidden" in rows[i].columns],
         )
+        policy = self._policy(numbers)
+        if policy.is_compiled and not are_denormals_flushed():
+            return policy.act(policy_input)
         with standard_state():
-            output = self._policy(numbers).act(policy_input)
-        columns = [output.actions, output.probabilities, output.values, output.entropies]
-        if output.hidden is not None:
-            columns.append(output.hidden)
-        return {
-            i: AgentOutput(*arrays) for i, *arrays in zip(numbers, *columns, strict=True)
-        }
+            return policy.act(policy_input)
 
     def _draws(self, numbers: tuple[int, ...], turn: int) -> Array:
         """Return (agents, worlds, 2) random numbers, keyed by agent, world and turn."""
@@ -196,10 +230,12 @@ class PolicyRunner:
         """Return the policy of exactly these agents, with their current weights."""
         if numbers not in self._policies:
             agents = [self._agents[i] for i in numbers]
-            self._policies[numbers] = agents[0].policy(agents, self._seed)
+            with standard_state():
+                self._policies[numbers] = agents[0].policy(agents, self._seed)
         policy = self._policies[numbers]
         if numbers not in self._ready:
-            policy.begin_round([self._weights[i] for i in numbers], self._round)
+            with standard_state():
+                policy.begin_round([self._weights[i] for i in numbers], self._round)
             self._ready.add(numbers)
         return policy
 

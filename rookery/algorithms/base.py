@@ -146,6 +146,10 @@ class Policy(ABC):
                 return PolicyOutput(actions, each, np.zeros_like(each), -np.log(each))
     """
 
+    is_compiled: bool = False
+    """Whether `act` consists of compiled loops, which settings of torch and numpy do not
+    change; else it is called with those of a new process."""
+
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.agents, self.seed = agents, seed
 

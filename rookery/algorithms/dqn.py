@@ -60,6 +60,7 @@ class DqnPolicy(EpsilonGreedyPolicy):
     def __init__(self, agents: Sequence[Agent], seed: int) -> None:
         self.network = self.network_type(agents[0])
         super().__init__(agents, seed, self.network)
+        self.is_compiled = type(self) is DqnPolicy and self.computes_in_loops
 
     def values(self, obs: Tensor) -> Array:
         """Return action values, (agents, worlds, actions)."""

@@ -194,6 +194,7 @@ class IqnPolicy(EpsilonGreedyPolicy):
         self.network = IqnNetwork(agents[0])
         super().__init__(agents, seed, self.network)
         self._taus = midpoints(len(agents), agents[0].settings.iqn.acting_quantiles)
+        self.is_compiled = type(self) is IqnPolicy and self.computes_in_loops
 
     def prepare(self, weights: dict[str, Tensor]) -> None:
         """Prepare the layers of a round, and embed the fixed taus."""

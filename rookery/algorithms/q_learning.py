@@ -124,6 +124,13 @@ class EpsilonGreedyPolicy(Policy):
         self._noise = Stream(seed, Purpose.NOISE)
         self._agent_numbers = np.array([agent.number for agent in agents])
         self._inputs: Inputs | None = None
+        self._layers = network.encoder.linear_layers
+        self._explores_softly = agents[0].settings.epsilon.temperature > 0
+
+    @property
+    def computes_in_loops(self) -> bool:
+        """Whether all of `act` is compiled, if `values` is."""
+        return bool(self._layers) and not self._explores_softly
 
     @torch.no_grad()
     def begin_round(
@@ -160,17 +167,21 @@ class EpsilonGreedyPolicy(Policy):
 
     def encode(self, obs: Tensor) -> Array:
         """Return the encoder's output, (agents, worlds, width)."""
-        layers = self.network.encoder.linear_layers
-        if not layers:
+        if not self._layers:
             return self.network.encoder(self.tensors, obs).numpy()
         encoded = obs.numpy()
-        for name in layers:
+        for name in self._layers:
             encoded = acting.linear(self.weights, name, encoded)
         return encoded
 
-    @torch.no_grad()
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Take the best actions, or explore."""
+        if self.is_compiled:
+            return self._act(inputs)
+        with torch.no_grad():
+            return self._act(inputs)
+
+    def _act(self, inputs: PolicyInput) -> PolicyOutput:
         worlds = inputs.draws.shape[1]
         if self._inputs is None or self._inputs.rows != worlds:
             self._inputs = Inputs(self.network.features, len(self.agents), worlds)

@@ -63,6 +63,11 @@ for _float in (np.float32, np.float64):
     np.finfo(_float)  # numpy warns if it looks for the smallest one while it is flushed
 
 
+def are_denormals_flushed() -> bool:
+    """Whether denormal numbers become zero: the one setting that changes compiled loops."""
+    return _tiny * 1.0 == 0.0
+
+
 def _read() -> State:
     """Return all settings that results depend on, in the order of `SETTERS`."""
     return (
@@ -75,7 +80,7 @@ def _read() -> State:
         _is_mkldnn_enabled(),
         _precision("mkldnn", "matmul").replace("none", "ieee"),
         _precision("mkldnn", "conv").replace("none", "ieee"),
-        _tiny * 1.0 == 0.0,
+        are_denormals_flushed(),
     )
 
 
@@ -169,7 +174,7 @@ class flushed_denormals(ContextDecorator):  # noqa: N801 - used like a function
         return flushed_denormals()
 
     def __enter__(self) -> None:
-        self._before = _tiny * 1.0 == 0.0
+        self._before = are_denormals_flushed()
         torch.set_flush_denormal(True)
 
     def __exit__(self, *error: object) -> None:

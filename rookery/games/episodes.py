@@ -50,6 +50,8 @@ class Episodes:
         """Rows since the first of the episode, including the closing row."""
         self.number = np.zeros(worlds, np.int64)
         self._returns = np.zeros((worlds, agents))
+        self._starting = self.closing
+        """Where the turn that is played is a closing turn."""
         self._counts = {name: np.zeros((worlds, agents)) for name in counts}
 
     @property
@@ -59,18 +61,23 @@ class Episodes:
 
     def add(self, outcome: Outcome) -> tuple[Array, list[Episode]]:
         """Add a turn; return where the next episode starts, and the episodes that ended."""
-        starting, ended = self.closing, []
+        starting, ended = self._starting, []
         scores = outcome.scores
         self._returns += outcome.rewards if scores is None else scores
         for name, count in outcome.counts.items():
             self._counts[name] += count
         ends = outcome.terminated | outcome.truncated
-        if np.count_nonzero(ends):
+        any_ends = np.count_nonzero(ends)
+        if any_ends:
             self.live &= ~ends
             worlds = np.flatnonzero(self.closing & ~starting).tolist()
             ended = [self._episode(world, int(self.age[world]) + 1) for world in worlds]
         self.age += 1
-        self._begin(starting)
+        any_starting = np.count_nonzero(starting)
+        if any_starting:
+            self._begin(starting)
+        if any_ends or any_starting:
+            self._starting = self.closing
         return starting, ended
 
     def _episode(self, world: int, turns: int) -> Episode:
@@ -84,12 +91,11 @@ class Episodes:
         return [self._episode(world, turns) for world in worlds.tolist()]
 
     def _begin(self, starting: Array) -> None:
-        if np.count_nonzero(starting):
-            self.live[starting] = True
-            self.age[starting] = 0
-            self.number += starting
-            for sums in (self._returns, *self._counts.values()):
-                sums[starting] = 0
+        self.live[starting] = True
+        self.age[starting] = 0
+        self.number += starting
+        for sums in (self._returns, *self._counts.values()):
+            sums[starting] = 0
 
     def state(self) -> dict[str, Array]:
         """Return the complete state, as (worlds, …) arrays."""
@@ -101,6 +107,7 @@ class Episodes:
         """Continue from a state that `state` returned."""
         self.live, self.age = arrays["live"].copy(), arrays["age"].copy()
         self.number, self._returns = arrays["number"].copy(), arrays["returns"].copy()
+        self._starting = self.closing
         self._counts = {
             name.removeprefix("count."): array.copy()
             for name, array in arrays.items()

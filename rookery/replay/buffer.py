@@ -17,7 +17,7 @@ from rookery.errors import RookeryError
 from rookery.replay.drawing import NEVER, OUTCOME, SLOT, WORLD, Paths, follow
 from rookery.replay.frames import stack
 from rookery.replay.nstep import Segment, n_step_transitions
-from rookery.replay.rows import PART, Rows
+from rookery.replay.rows import Rows
 from rookery.specs import Array
 
 
@@ -43,6 +43,14 @@ class ReplayWriter:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
+        # Looked up once: this is written to for every agent in every turn.
+        columns = rows.columns
+        self._parts, self._slots = rows.parts, rows.slots
+        self._active, self._age = columns["active"], columns["age"]
+        self._legal, self._hidden = columns.get("legal"), columns.get("hidden")
+        self._action, self._probability = columns["action"], columns["probability"]
+        self._version, self._reward = columns["version"], columns["reward"]
+        self._terminated, self._truncated = columns["terminated"], columns["truncated"]
 
     def write_observation(
         self,
@@ -54,24 +62,24 @@ class ReplayWriter:
         hidden: Array | None = None,
     ) -> None:
         """Write what the agent observes before it acts, and its hidden state."""
-        slot, columns = turn % self.rows.slots, self.rows.columns
+        slot = turn % self._slots
         for name, part in parts.items():
-            columns[PART + name][slot] = part
-        columns["active"][slot] = active
-        columns["age"][slot] = age
-        if legal is not None:
-            columns["legal"][slot] = legal
-        if hidden is not None:
-            columns["hidden"][slot] = hidden
+            self._parts[name][slot] = part
+        self._active[slot] = active
+        self._age[slot] = age
+        if legal is not None and self._legal is not None:
+            self._legal[slot] = legal
+        if hidden is not None and self._hidden is not None:
+            self._hidden[slot] = hidden
 
     def write_action(
         self, turn: int, actions: Array, probabilities: Array | float, version: int
     ) -> None:
         """Write the actions, and the version of the weights that chose them."""
-        slot, columns = turn % self.rows.slots, self.rows.columns
-        columns["action"][slot] = actions
-        columns["probability"][slot] = probabilities
-        columns["version"][slot] = version
+        slot = turn % self._slots
+        self._action[slot] = actions
+        self._probability[slot] = probabilities
+        self._version[slot] = version
 
     def write_outcome(
         self,
@@ -82,10 +90,10 @@ class ReplayWriter:
         seal: bool = True,
     ) -> None:
         """Write the outcome of the turn; seal the rows if they are of all worlds."""
-        slot, columns = turn % self.rows.slots, self.rows.columns
-        columns["reward"][slot] = rewards
-        columns["terminated"][slot] = terminated
-        columns["truncated"][slot] = truncated
+        slot = turn % self._slots
+        self._reward[slot] = rewards
+        self._terminated[slot] = terminated
+        self._truncated[slot] = truncated
         if seal:
             self.rows.seal(turn)
 

@@ -78,6 +78,12 @@ class Rows:
         self.row_bytes = self._bytes.shape[1]
         checksum = self.records.dtype.fields["checksum"]  # type: ignore[index]
         self._first_byte = checksum[1] + 4
+        self._memory = self._bytes.reshape(-1).data
+        """All slots, for checksums: cheaper to slice than an array."""
+        self._sequences, self._checksums = (
+            self.columns["sequence"],
+            self.columns["checksum"],
+        )
 
     @staticmethod
     def layout(spec: AgentSpec, worlds: int, slots: int, hidden: int = 0) -> BlockLayout:
@@ -87,18 +93,19 @@ class Rows:
     def seal(self, turn: int) -> None:
         """Write the sequence number and the checksum of a finished slot."""
         slot = turn % self.slots
-        self.columns["sequence"][slot] = sequence_of(turn)
-        self.columns["checksum"][slot] = self._checksum(slot)
+        self._sequences[slot] = sequence_of(turn)
+        self._checksums[slot] = self._checksum(slot)
 
     def is_whole(self, turn: int) -> bool:
         """Whether the slot of a turn holds that turn, undamaged."""
         slot = turn % self.slots
-        if self.columns["sequence"][slot] != sequence_of(turn):
+        if self._sequences[slot] != sequence_of(turn):
             return False
-        return bool(self.columns["checksum"][slot] == self._checksum(slot))
+        return bool(self._checksums[slot] == self._checksum(slot))
 
     def _checksum(self, slot: int) -> int:
-        return zlib.crc32(self._bytes[slot, self._first_byte :].data)
+        start = slot * self.row_bytes
+        return zlib.crc32(self._memory[start + self._first_byte : start + self.row_bytes])
 
     def bytes_of(self, turn: int) -> Array:
         """Return the bytes of a turn's slot after its header, for hashing."""

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rookery.actor.policies import PolicyRunner
+from rookery.actor.policies import PolicyRunner, by_agent
 from rookery.algorithms.base import PolicyInput
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.grouping import groups_of
@@ -490,7 +490,7 @@ def runner_of(algorithm, agents, worlds=WORLDS):
 
 def act(runner, rows, agents, turn=5):
     legal = dict.fromkeys(rows)
-    return runner.act(agents, rows, legal, turn, lambda number: 0.2)
+    return by_agent(runner.act(agents, rows, legal, turn, lambda number: 0.2))
 
 
 @pytest.mark.shows("E1")
@@ -539,7 +539,7 @@ def test_every_agent_world_and_turn_has_its_own_draws():
     legal = dict.fromkeys(rows)
 
     def actions(turn):
-        outputs = runner.act([0, 1, 2], rows, legal, turn, lambda number: 1.0)
+        outputs = by_agent(runner.act([0, 1, 2], rows, legal, turn, lambda number: 1.0))
         return [outputs[i].actions.tolist() for i in range(3)]
 
     first, second = actions(5), actions(6)

@@ -58,7 +58,7 @@ def _epsilon_greedy(values: Array, inputs: PolicyInput) -> PolicyOutput:
         action_values=values,
     )
     _take_best_or_explore(
-        np.ascontiguousarray(values),
+        values,
         stack_legal(inputs.legal, shape),
         np.ascontiguousarray(inputs.draws),
         epsilon,
@@ -241,7 +241,8 @@ def _mask_illegal(values: Array, legal: Sequence[Array | None]) -> Array:
 
 def stack_legal(legal: Sequence[Array | None], shape: Sequence[int]) -> Array:
     """Return legal actions, (agents, worlds, actions); all are where there is no mask."""
-    stacked = np.ones(shape, bool)
+    stacked = np.empty(shape, bool)
+    stacked.fill(True)
     for i, mask in enumerate(legal):
         if mask is not None:
             stacked[i] = mask

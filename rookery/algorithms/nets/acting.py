@@ -15,14 +15,12 @@ from collections.abc import Mapping
 import numpy as np
 from torch import Tensor
 
+from rookery.algorithms.nets.lanes import add_rows
 from rookery.kernels import kernel
 from rookery.specs import Array
 
 Weights = Mapping[str, Array]
 """Parameter name to (agents, inputs, outputs), contiguous."""
-
-AT_ONCE = 4
-"""Rows of weights that are added in one pass over the sums."""
 
 
 def weights_of(weights: Mapping[str, Tensor]) -> dict[str, Array]:
@@ -54,15 +52,15 @@ def joined_sums(weights: Weights, encoded: Array, embedded: Array) -> Array:
 @kernel
 def _linear(inputs: Array, weight: Array, bias: Array, relu: bool, outputs: Array) -> None:
     agents, rows, width = inputs.shape
-    indices = np.empty(width + AT_ONCE, np.int64)
-    factors = np.empty(width + AT_ONCE, np.float32)
+    indices = np.empty(width + 1, np.int64)
+    factors = np.empty(width + 1, np.float32)
     for agent in range(agents):
         for row in range(rows):
             sums = outputs[agent, row]
             for column in range(len(sums)):
                 sums[column] = bias[agent, 0, column]
             count = _nonzero(inputs[agent, row], indices, factors)
-            _add_weights(sums, weight[agent], indices, factors, count)
+            add_rows(sums, weight[agent], indices, factors, count)
             if relu:
                 for column in range(len(sums)):
                     sums[column] = max(sums[column], np.float32(0))
@@ -73,10 +71,10 @@ def _joined_sums(
     encoded: Array, embedded: Array, weight: Array, bias: Array, sums: Array
 ) -> None:
     agents, rows, width = encoded.shape
-    encoded_indices = np.empty(width + AT_ONCE, np.int64)
-    encoded_factors = np.empty(width + AT_ONCE, np.float32)
-    indices = np.empty(width + AT_ONCE, np.int64)
-    factors = np.empty(width + AT_ONCE, np.float32)
+    encoded_indices = np.empty(width + 1, np.int64)
+    encoded_factors = np.empty(width + 1, np.float32)
+    indices = np.empty(width + 1, np.int64)
+    factors = np.empty(width + 1, np.float32)
     outputs = np.empty(width, np.float32)
     for agent in range(agents):
         for row in range(rows):
@@ -91,39 +89,20 @@ def _joined_sums(
                     count += factor != 0
                 for column in range(width):
                     outputs[column] = bias[agent, 0, column]
-                _add_weights(outputs, weight[agent], indices, factors, count)
+                add_rows(outputs, weight[agent], indices, factors, count)
                 for column in range(width):
                     own[column] += max(outputs[column], np.float32(0))
 
 
 @kernel
 def _nonzero(inputs: Array, indices: Array, factors: Array) -> int:
-    """Write the inputs that are not zero, and where they are; return how many there are."""
+    """Write the inputs that are not zero, and where they are; return how many there are.
+
+    The two lists need room for one more than there can be.
+    """
     count = 0
     for k in range(len(inputs)):
         # Written in any case, and kept by counting on: this has no branch to predict.
         indices[count], factors[count] = k, inputs[k]
         count += inputs[k] != 0
     return count
-
-
-@kernel
-def _add_weights(
-    sums: Array, weight: Array, indices: Array, factors: Array, count: int
-) -> None:
-    """Add rows of weights times factors, in order; the two lists have room for more."""
-    for i in range(count, count + AT_ONCE):
-        indices[i], factors[i] = 0, 0
-    for i in range(0, count, AT_ONCE):
-        # The last pass may add nothing, several times over.
-        w0, w1 = weight[indices[i]], weight[indices[i + 1]]
-        w2, w3 = weight[indices[i + 2]], weight[indices[i + 3]]
-        f0, f1, f2, f3 = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
-        for column in range(len(sums)):
-            sums[column] = (
-                sums[column]
-                + f0 * w0[column]
-                + f1 * w1[column]
-                + f2 * w2[column]
-                + f3 * w3[column]
-            )

@@ -28,6 +28,9 @@ class Vision:
             for name, look in body.sees.items()
             if isinstance(look, Window)
         }
+        self._reach = {name: int(abs(own).max()) for name, own in self._offsets.items()}
+        """How far the cells of a window are from the agent's, at most."""
+        self._numbers = np.array(self.agents)
         self._channels = _channels(layout)
         self._shapes = {name: part.shape for name, part in layout.parts(body).items()}
 
@@ -36,7 +39,7 @@ class Vision:
 
         Agents that are off the map observe zeros.
         """
-        numbers = np.array(agents)
+        numbers = self._numbers if agents is self.agents else np.array(agents)
         views = {}
         for name, look in self._looks.items():
             shape = (len(agents), world.worlds, *self._shapes[name])
@@ -44,11 +47,11 @@ class Vision:
                 views[name] = self._vector(world, numbers, look).reshape(shape)
             else:
                 views[name] = np.zeros(shape, np.uint8)
-                self._look(world, numbers, look, self._offsets[name], views[name])
+                self._look(world, numbers, name, look.rotated, views[name])
         return views
 
     def _look(
-        self, world: World, agents: Array, look: Window, offsets: Array, view: Array
+        self, world: World, agents: Array, name: str, rotated: bool, view: Array
     ) -> None:
         """Set what the agents see in a window."""
         channels, height, width = view.shape[2:]
@@ -57,10 +60,10 @@ class Vision:
             world.cell,
             world.facing,
             agents,
-            offsets,
-            int(abs(offsets).max()),
+            self._offsets[name],
+            self._reach[name],
             self._channels,
-            look.rotated,
+            rotated,
             world.layout.cells,
             view.reshape(len(agents), world.worlds, channels, height * width),
         )

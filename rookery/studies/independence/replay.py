@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.actor.policies import PolicyRunner, exploration_of
+from rookery.actor.policies import PolicyRunner, by_agent, exploration_of
 from rookery.algorithms.base import Agent, Learner
 from rookery.algorithms.grouping import groups_of
 from rookery.algorithms.torch_setup import standard_state
@@ -131,10 +131,10 @@ def _act(
             i: own.columns["legal"][turn % own.slots] if "legal" in own.columns else None
             for i, own in rows.items()
         }
-        actions = policies.act(
+        outputs_of_groups = policies.act(
             list(agents), rows, legal, turn, lambda i: exploration_of(agents[i], 0) / 2
         )
-        for i, output in actions.items():
+        for i, output in by_agent(outputs_of_groups).items():
             for name, array in vars(output).items():
                 outputs[agents[i].id][f"{ACTING}{name} {turn}"] = np.array(array)
     return outputs

@@ -33,7 +33,7 @@ def sum_by_hand(bias, weight, inputs):
 
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("zeros", [0.0, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize("outputs", [16, WIDTH])
+@pytest.mark.parametrize("outputs", [16, WIDTH, 80])
 def test_a_layer_sums_weights_in_the_order_of_its_inputs(outputs, zeros, relu):
     weights, inputs = weights_of(WIDTH, outputs), array(AGENTS, ROWS, WIDTH, zeros=zeros)
 
