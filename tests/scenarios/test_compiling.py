@@ -23,6 +23,7 @@ def without_layouts(signature: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # everything is compiled
 @pytest.mark.parametrize("algorithm", ["iqn", "dqn", "ppo"])
 def test_a_run_compiles_no_loop_for_two_layouts_and_the_next_run_compiles_nothing(
     algorithm: str, load: Callable[[str], ModuleType]

@@ -29,6 +29,7 @@ def can_mount() -> bool:
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
+@pytest.mark.timeout(300)  # three processes compile everything that they use
 @pytest.mark.skipif(not can_mount(), reason="needs mounts of its own (unshare)")
 def test_training_works_with_a_read_only_home_and_a_read_only_package(tmp_path):
     train = [sys.executable, "-m", "rookery", "train", "treasurehunt"]
