@@ -29,10 +29,10 @@ class Nonzero:
 
     @classmethod
     def allocate(cls, agents: int, rows: int, inputs: int) -> Nonzero:
-        """Return a buffer."""
+        """Return a buffer in which all inputs are 0: nothing may be drawn for an agent."""
         shape = (agents, rows, inputs)
         indices, values = np.empty(shape, np.int32), np.empty(shape, np.float32)
-        return cls(indices, values, np.empty((agents, rows), np.int64))
+        return cls(indices, values, np.zeros((agents, rows), np.int64))
 
     def find(self, inputs: Tensor) -> Nonzero:
         """Overwrite the buffer with what is not 0 in (agents, rows, inputs)."""

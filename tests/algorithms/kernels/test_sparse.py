@@ -73,3 +73,12 @@ def test_products_are_those_with_all_inputs(units):
 
     assert np.allclose(outputs, inputs @ weight, atol=1e-5)
     assert np.allclose(d_weight, inputs[:6].T @ d_outputs, atol=1e-5)
+
+
+def test_inputs_are_0_until_they_are_drawn():
+    for _ in range(20):
+        freed = np.full((3, 40), -1, np.int64)  # what an empty array would find
+        del freed
+        nonzero = Nonzero.allocate(3, 40, 16)
+        assert not nonzero.dense().any()
+        assert not nonzero.counts.any()
