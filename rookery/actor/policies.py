@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
@@ -142,7 +141,8 @@ class PolicyRunner:
         self._weights: dict[int, Array] = {}
         self._drawn: dict[tuple[int, ...], tuple[int, Array]] = {}
         self._round = 0
-        self._acting = lru_cache(PHASES_KEPT)(self._groups_in)
+        self._acting: dict[tuple[int, ...], list[ActingGroup]] = {}
+        """The groups that act in a phase, for phases that have been seen."""
 
     def begin_round(self, number: int, weights: Mapping[int, Array]) -> None:
         """Set the weights for a round, by agent number."""
@@ -173,16 +173,22 @@ class PolicyRunner:
         """
         return [
             (group, self._act_group(group.numbers, rows, legal, turn, exploration))
-            for group in self._acting(tuple(numbers))
+            for group in self._groups_in(tuple(numbers))
         ]
 
     def _groups_in(self, phase: tuple[int, ...]) -> list[ActingGroup]:
+        known = self._acting.get(phase)
+        if known is not None:
+            return known
         acting = []
         for group in self._groups:
             numbers = tuple(agent.number for agent in group if agent.number in phase)
             if numbers:
                 places = np.array([phase.index(i) for i in numbers])
                 acting.append(ActingGroup(numbers, np.array(numbers), places))
+        if len(self._acting) == PHASES_KEPT:  # games can act in any number of orders
+            self._acting.clear()
+        self._acting[phase] = acting
         return acting
 
     def _act_group(

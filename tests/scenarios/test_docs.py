@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.D
 SKIPPED = {"make test", "make quick", "make demo"}  # the tests and the demo itself
 
 
+@pytest.mark.timeout(300)  # a page can train several times, and compile everything first
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_of_the_page_runs(page: Path, tmp_path: Path) -> None:
     for language, text in BLOCK.findall(page.read_text()):
@@ -42,5 +43,5 @@ def run_python(text: str, folder: Path) -> None:
 
 
 def run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"

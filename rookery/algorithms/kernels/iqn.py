@@ -252,7 +252,8 @@ class TauEmbedding:
         self._joined = torch.empty(agents, rows + len(averaged) * fixed, width)
         if gradients is not None:
             self._d_weight, d_bias = parameters_of(gradients, "fraction")
-            self._d_bias = d_bias.numpy()
+            self._d_bias_array = d_bias.numpy()
+            self._d_bias = np.empty(d_bias.shape, np.float32)
             self._d_encoded = torch.empty(agents, len(sampled), width)
 
     def forward(self, encoded: Tensor, taus: Array, first_tau: int) -> Tensor:
@@ -282,6 +283,7 @@ class TauEmbedding:
             self._d_encoded.numpy(),
             self._d_bias,
         )
+        np.copyto(self._d_bias_array, self._d_bias)
         torch.bmm(self._cosines[:, : self._rows].mT, d_joined, out=self._d_weight)
         return self._d_encoded
 

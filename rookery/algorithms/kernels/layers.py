@@ -54,7 +54,8 @@ class Linear:
         self._inputs: Tensor | Nonzero = self.outputs
         if gradients is not None:
             self._d_weight, d_bias = parameters_of(gradients, name)
-            self._d_bias = d_bias.numpy()
+            self._d_bias_array = d_bias.numpy()
+            self._d_bias = np.empty(d_bias.shape, np.float32)
             self._used = slice(gradient_rows)
             shape = (0,) if is_first else (agents, gradient_rows, inputs)
             self._d_inputs = torch.empty(shape)
@@ -76,6 +77,7 @@ class Linear:
         `d_outputs` is overwritten. The result is empty for a first layer.
         """
         self._activate_backward(d_outputs.numpy(), self._outputs)
+        np.copyto(self._d_bias_array, self._d_bias)
         if isinstance(self._inputs, Nonzero):
             self._inputs.multiply_backward(d_outputs, self._d_weight)
         else:
