@@ -55,19 +55,18 @@ class DqnPass:
         layers = layer_table(network.parameters, [*reads, "hidden", "values"])
         # Double: the online network chooses the best actions where transitions close. The
         # gap needs the target network's values where they open.
-        self._online_rows = rows if parts.double else batch
-        self._first_target_row = 0 if parts.gap else batch
+        online_rows, first = rows if parts.double else batch, 0 if parts.gap else batch
         self._group, self._layers = group, layers
         noisy = (network.noisy_layers, network.parameters)
         self._online = NoisyParameters(*noisy, group.arrays[WEIGHTS], group.gradients)
         self._target = NoisyParameters(*noisy, group.arrays["target"])
         self.reads_nonzero = encoder.has_sparse_inputs
         """Whether inputs should be `Nonzero`."""
-        sizes = (batch, rows, self._online_rows, self._first_target_row)
-        self._dense = DenseInputs(encoder, group, *sizes)
+        self._dense = DenseInputs(encoder, group, batch, rows, online_rows, first)
         self._no_nonzero = Nonzero.allocate(agents, 0, 0)
         self._no_inputs = np.zeros((agents, 0, 0), np.float32)
-        self._rows, self._actions = rows, network.actions
+        self._rows, self._first_target_row = rows, first
+        self._actions = network.actions
         self._switches = (network.dueling, parts.double)
         self._factors = (
             np.float32(parts.retrace or 0.0),
@@ -76,8 +75,8 @@ class DqnPass:
             np.float32(settings.gradient.accumulate),
         )
         self._buffers = (
-            output_buffer(layers, self._online_rows),
-            output_buffer(layers, rows - self._first_target_row),
+            output_buffer(layers, online_rows),
+            output_buffer(layers, rows - first),
             output_buffer(layers, batch),
         )
         self._result = PassResult(

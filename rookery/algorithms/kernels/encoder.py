@@ -90,7 +90,6 @@ class GridPass:
     ) -> None:
         agents = len(weights["read.0.weight"])
         self._joined = torch.zeros(agents, rows, weights["read.0.weight"].shape[1])
-        self._gradient_rows = gradient_rows
         self._flat: list[tuple[slice, slice]] = []
         """Where each part that is not a grid is, in the observations and joined."""
         self._convolutions: list[tuple[_Convolution, slice]] = []

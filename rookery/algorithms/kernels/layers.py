@@ -44,13 +44,13 @@ class Linear:
             gradient_rows: how many of the rows are in the backward pass.
             is_first: whether the inputs need no gradient.
         """
-        self._weight, self._bias = parameters_of(weights, name)
+        self._weight, bias = parameters_of(weights, name)
         agents, inputs, units = self._weight.shape
         self.outputs = torch.empty(agents, rows, units)
         self._outputs = self.outputs.numpy()
-        self._bias_array = self._bias.numpy()
+        self._bias_array = bias.numpy()
         # Contiguous whatever the size of the group, so that loops are compiled once.
-        self._bias_copy = np.empty(self._bias.shape, np.float32)
+        self._bias_copy = np.empty(bias.shape, np.float32)
         self._inputs: Tensor | Nonzero = self.outputs
         if gradients is not None:
             self._d_weight, d_bias = parameters_of(gradients, name)
