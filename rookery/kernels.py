@@ -50,6 +50,12 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def is_to_be_cached(function: Callable[..., Any]) -> bool:
+    """Whether a kernel has a cache on disk that holds no code for it yet."""
+    files = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    return files is not None and not files._load_index()
+
+
 class _Cache(FunctionCache):
     """numba's cache, made safe for what it does not expect.
 

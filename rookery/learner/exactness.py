@@ -42,7 +42,7 @@ def split_groups(
     exact_groups: list[list[Agent]] = []
     warnings = []
     for group in groups:
-        if not _can_stack(group) or is_exact(group, seed, worlds, turns_per_round):
+        if not can_stack(group) or is_exact(group, seed, worlds, turns_per_round):
             exact_groups.append(list(group))
         else:
             exact_groups += [[agent] for agent in group]
@@ -54,7 +54,8 @@ def split_groups(
     return exact_groups, warnings
 
 
-def _can_stack(group: Sequence[Agent]) -> bool:
+def can_stack(group: Sequence[Agent]) -> bool:
+    """Whether the algorithm of a group can be computed for several agents at once."""
     algorithm = group[0].algorithm
     return algorithm is not None and algorithm.stackable
 

@@ -48,6 +48,7 @@ from rookery.storage.arrays import shapes_of
 from rookery.supervisor.supervisor import Tell
 from rookery.training.actors import possible_actors, resolve_actors
 from rookery.training.autoscale import Autoscaler
+from rookery.training.compile_ahead import compile_ahead
 from rookery.training.memory_plan import check_run, plan_memory
 from rookery.training.switch import ExecutorSwitch
 from rookery.training.warnings import advise
@@ -196,9 +197,10 @@ class Training:
                 for agent in agents
                 if not agent.is_scripted
             }
-            exact_groups, inexact = split_groups(
-                groups, config.seed, config.worlds, config.turns_per_round
-            )
+            with compile_ahead(entry, game, groups, config):
+                exact_groups, inexact = split_groups(
+                    groups, config.seed, config.worlds, config.turns_per_round
+                )
             actors, fewer = resolve_actors(config, exact_groups)
             possible = possible_actors(config, exact_groups, actors)
         warnings = [*filter(None, [shortage, fewer]), *inexact, *advise(config, agents)]
