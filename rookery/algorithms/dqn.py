@@ -14,13 +14,18 @@ from torch import Tensor
 
 from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.common import losses
-from rookery.algorithms.common.batches import StackedBatch
+from rookery.algorithms.common.batches import (
+    AgentBatches,
+    StackedBatch,
+    agent_passes_ahead,
+)
 from rookery.algorithms.common.stacked import PassResult
 from rookery.algorithms.kernels.dqn import DqnPass
 from rookery.algorithms.nets import acting
 from rookery.algorithms.nets.layers import Linear, Weights, linear, padded
 from rookery.algorithms.q_learning import EpsilonGreedyPolicy, QLearner, ValueNetwork
 from rookery.config.agent import AgentSettings, ValueParts
+from rookery.replay.buffer import ReplayReader
 from rookery.specs import Array
 
 
@@ -82,6 +87,24 @@ class DqnLearner(QLearner):
             self._pass = DqnPass(self.network, self.group, agents[0], self.ends)
             if self._pass.reads_nonzero:
                 self.buffers.draw_nonzero()
+        if self._pass is not None and self._pass.is_compiled:
+            self.updates_each_agent = True
+            features, ends = self.network.features, self.ends
+            size = self.group.parameters.size
+            ahead = agent_passes_ahead(agents[0], features, ends, size)
+            self.updates_ahead = min(self.updates_ahead, ahead)
+            sizes = (ends, self.updates_ahead, self._pass.reads_nonzero)
+            self._ahead = AgentBatches(agents[0], features, *sizes)
+
+    def make_updates(
+        self, i: int, reader: ReplayReader, transitions: Array, updates: int, sums: Array
+    ) -> int:
+        """Make some updates of one agent in a single compiled call."""
+        assert self._pass is not None
+        factor = self.group.spreads[i].factor
+        inputs, nonzero, paths = self._ahead.draw(reader, transitions, updates, factor)
+        batches = (inputs, nonzero, paths, self._ahead.importance)
+        return self._pass.make_updates(i, *batches, self.group.plan(i, updates), sums)
 
     def backpropagate(self, batch: StackedBatch) -> PassResult:
         """Write the gradients of a pass: by hand, or by autograd for a user's code."""

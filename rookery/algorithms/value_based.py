@@ -38,6 +38,9 @@ class ValueBasedLearner(StackedLearner):
     to learn from something other than transitions, and `draw_ahead`.
     """
 
+    updates_each_agent = False
+    """Whether `make_updates` makes all updates; an update then is one pass."""
+
     def __init__(
         self,
         agents: Sequence[Agent],
@@ -61,10 +64,11 @@ class ValueBasedLearner(StackedLearner):
             settings.batch_size,
             settings.gradient.accumulate,
         )
-        self._prioritised = settings.replay.kind == "prioritised"
+        self.is_prioritised = settings.replay.kind == "prioritised"
         self._draws = self.batch_size + draws
         ahead = passes_ahead(agents, self._draws, ends)
-        self._updates_ahead = max(1, ahead // self._accumulate)
+        self.updates_ahead = max(1, ahead // self._accumulate)
+        """For how many updates random numbers and transitions are drawn at once."""
         features = Features(agents[0].spec, settings.frames)
         self.buffers = BatchBuffers(agents, features, ends)
         self._priorities: list[Priorities | None] = [None] * len(agents)
@@ -118,14 +122,14 @@ class ValueBasedLearner(StackedLearner):
     def initial(self, agent: Agent) -> dict[str, Array]:
         """Return an agent's initial state, without priorities of any transition."""
         state = super().initial(agent)
-        if self._prioritised:
+        if self.is_prioritised:
             state |= {"priorities": np.zeros(1), "largest_priority": np.ones(1)}
         return state
 
     def load(self, states: Sequence[State]) -> None:
         """Take the group's states."""
         super().load(states)
-        if self._prioritised:
+        if self.is_prioritised:
             self._loaded_priorities = [
                 (np.array(state["priorities"]), float(state["largest_priority"][0]))
                 for state in states
@@ -135,7 +139,7 @@ class ValueBasedLearner(StackedLearner):
     def save(self) -> list[dict[str, Array]]:
         """Return the group's states."""
         states = super().save()
-        if self._prioritised:
+        if self.is_prioritised:
             for i, state in enumerate(states):
                 priorities = self._priorities[i]
                 leaves, largest = (
@@ -156,7 +160,7 @@ class ValueBasedLearner(StackedLearner):
         """Make the updates of a round; rows from turn `first` on are new."""
         for i, reader in enumerate(readers):
             self.group.spreads[i].update(reader, first)
-            if self._prioritised:
+            if self.is_prioritised:
                 self._priorities_of(i, reader).advance(reader.closed_since(first))
         updates = np.array(
             [
@@ -166,15 +170,18 @@ class ValueBasedLearner(StackedLearner):
         )
         log = RoundLog(len(readers))
         last = int(updates.max(initial=0))
-        for start in range(0, last, self._updates_ahead):
+        for start in range(0, last, self.updates_ahead):
             ready = (start < updates) & self.group.running
             if not ready.any():
                 break
-            ahead = range(start, min(start + self._updates_ahead, last))
+            ahead = range(start, min(start + self.updates_ahead, last))
             passes = self._draw_passes(number, ahead)
+            if self.updates_each_agent:
+                self._update_each_agent(readers, passes, updates - start, ready, log)
+                continue
             batches = (
                 iter(())
-                if self._prioritised
+                if self.is_prioritised
                 else self._sample_uniform(readers, passes, ready)
             )
             for update in ahead:
@@ -211,6 +218,40 @@ class ValueBasedLearner(StackedLearner):
         ]
         return self.batches(readers, transitions, passes)
 
+    def _update_each_agent(
+        self,
+        readers: Sequence[ReplayReader],
+        passes: Sequence[PassDraws],
+        updates: Array,
+        ready: Array,
+        log: RoundLog,
+    ) -> None:
+        """Make up to an update per pass, all those of an agent before the next agent's."""
+        numbers = np.stack([draws.batch for draws in passes], axis=1)
+        for i in np.flatnonzero(ready).tolist():
+            self.beat()
+            count = min(len(passes), int(updates[i]))
+            transitions = readers[i].sample(numbers[i, :count].ravel())
+            made = self.make_updates(i, readers[i], transitions, count, log.sums[i])
+            log.updates[i] += made
+
+    def make_updates(
+        self, i: int, reader: ReplayReader, transitions: Array, updates: int, sums: Array
+    ) -> int:
+        """Make some updates of one agent; for learners with `updates_each_agent`.
+
+        Args:
+            i: the agent's place in the group.
+            reader: of its rows.
+            transitions: (updates × batch) to learn from.
+            updates: how many.
+            sums: (averages,) of the round's log, to be added to.
+
+        Returns:
+            How many updates were made: fewer if the agent was stopped.
+        """
+        raise NotImplementedError
+
     def _sample_prioritised(
         self, readers: Sequence[ReplayReader], draws: PassDraws, active: Array
     ) -> tuple[StackedBatch, dict[int, Array]]:
@@ -243,7 +284,7 @@ class ValueBasedLearner(StackedLearner):
     ) -> None:
         """Make one update, with the mean gradient of `gradient.accumulate` passes."""
         for k, draws in enumerate(passes):
-            if self._prioritised:
+            if self.is_prioritised:
                 batch, transitions = self._sample_prioritised(readers, draws, active)
             else:
                 batch, transitions = next(batches), {}

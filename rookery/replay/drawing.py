@@ -8,13 +8,13 @@ observations into inputs, also when agents act. An input has bit for bit what `s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from rookery.kernels import kernel
 from rookery.replay.frames import scale_into, stack
-from rookery.replay.prefetch import CACHE_LINE, prefetch
+from rookery.replay.row_access import CACHE_LINE, contiguous, prefetch
 from rookery.replay.rows import Rows
 from rookery.specs import Array
 
@@ -92,6 +92,14 @@ class Paths:
             legal=legal,
             next_legal=next_legal,
         )
+
+    def first(self, passes: int) -> Paths:
+        """Return a view of the first passes."""
+        if passes == len(self.actions):
+            return self
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        present = {name: array for name, array in arrays.items() if array is not None}
+        return replace(self, **{name: array[:passes] for name, array in present.items()})
 
 
 @kernel
@@ -269,7 +277,7 @@ def _fill(
                 for k in range(size):
                     target[k] = blank
                 continue
-            source = part[_slot_before(slot, back, slots), world]
+            source = contiguous(part, _slot_before(slot, back, slots), world)
             if factor == 1:
                 for k in range(size):
                     target[k] = source[k]
@@ -309,7 +317,7 @@ def add_nonzero(
             back = frames - 1 - frame
             if back >= present:
                 continue
-            source = part[_slot_before(slot, back, slots), world]
+            source = contiguous(part, _slot_before(slot, back, slots), world)
             first = start + frame * size
             # Most are 0: compared eight at a time.
             words = source[: size // 8 * 8].view(np.uint64)

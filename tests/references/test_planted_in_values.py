@@ -129,7 +129,7 @@ BUGS = {
     "double: the target chooses as well": Bug(
         DOUBLE,
         kernel,
-        "learn",
+        "compute_gradients",
         with_named_arguments(double=lambda _: False),
         "loss",
     ),
@@ -140,7 +140,11 @@ BUGS = {
         compare_dqn, kernel, "mask_array", instead(lambda _: NO_MASK), "loss"
     ),
     "dueling: the state value is left out": Bug(
-        DUELING, kernel, "learn", with_named_arguments(dueling=lambda _: False), "loss"
+        DUELING,
+        kernel,
+        "compute_gradients",
+        with_named_arguments(dueling=lambda _: False),
+        "loss",
     ),
     "the target has the network's noise": Bug(
         NOISY, QLearner, "draw_ahead", with_one_noise, "loss"
@@ -148,28 +152,28 @@ BUGS = {
     "the gap counts twice": Bug(
         GAP,
         kernel,
-        "learn",
+        "compute_gradients",
         with_named_arguments(gap=lambda gap: 2 * gap),
         "loss",
     ),
     "Retrace always cuts": Bug(
         RETRACE,
         kernel,
-        "learn",
+        "compute_gradients",
         with_named_arguments(continues=np.zeros_like),
         "loss",
     ),
     "the threshold is always 1": Bug(
         compare_dqn,
         kernel,
-        "learn",
+        "compute_gradients",
         with_named_arguments(threshold=lambda _: np.float32(1)),
         "loss",
     ),
     "importance weights are left out": Bug(
         WEIGHED,
         kernel,
-        "learn",
+        "compute_gradients",
         with_named_arguments(importance=np.ones_like),
         "loss",
     ),

@@ -35,6 +35,10 @@ AHEAD_BYTES = 4 << 20
 TRANSITION_BYTES = 40
 """What drawing ahead takes for every row at which a transition opens or closes."""
 MAX_PASSES_AHEAD = 16
+INPUT_BYTES = 1 << 20
+"""Memory for the inputs of an agent's passes, which should stay in the cache."""
+PRODUCTS = 1 << 30
+"""Products of numbers that are computed at once, without a sign of life: some 0.1 s."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,71 @@ class StackedPaths(StackedBatch):
     """(agents, batch, ends) bool: whether the path continues from there."""
 
 
+class AgentBatches:
+    """The batches of one agent for several passes at once; the first axis is the pass."""
+
+    def __init__(
+        self, agent: Agent, features: Features, ends: int, passes: int, nonzero: bool
+    ) -> None:
+        """Allocate memory, which every draw overwrites.
+
+        Args:
+            agent: any of those that it draws for.
+            features: how observations become inputs.
+            ends: how many rows the target of a transition bootstraps from.
+            passes: the most that are drawn at once.
+            nonzero: whether to draw only what is not 0 in observations, which are bytes.
+        """
+        batch, spec = agent.settings.batch_size, agent.spec
+        shape = (passes, batch * (1 + ends), features.padded)
+        self._features, self._is_nonzero = features, nonzero
+        self._inputs = np.zeros((passes, 0, 0) if nonzero else shape, np.float32)
+        self._nonzero = Nonzero.allocate(*(shape if nonzero else (passes, 0, 0)))
+        masked_actions = spec.num_actions if spec.masked else None
+        self._paths = Paths.empty(passes, 1, batch, ends, masked_actions)
+        self.importance = np.ones(batch, np.float32)
+
+    def draw(
+        self, reader: ReplayReader, transitions: Array, passes: int, factor: float
+    ) -> tuple[Array, Nonzero, Paths]:
+        """Return the inputs of some passes, either dense or sparse, and their paths.
+
+        Args:
+            reader: of the agent's rows.
+            transitions: (passes × batch).
+            passes: how many.
+            factor: the agent's reward scale.
+        """
+        paths = self._paths.first(passes)
+        reader.follow(transitions, factor, paths, 0)
+        addresses = paths.addresses.reshape(-1, 3)
+        inputs, nonzero = self._inputs[:passes], self._nonzero[:passes, :]
+        if self._is_nonzero:
+            columns = nonzero.indices.shape[2]
+            flat = (
+                nonzero.indices.reshape(-1, columns),
+                nonzero.values.reshape(-1, columns),
+            )
+            counts = nonzero.counts.reshape(-1)
+            self._features.draw_nonzero((*flat, counts), reader.rows, addresses)
+        else:
+            self._features.draw(inputs.reshape(-1, inputs.shape[2]), reader.rows, addresses)
+        return inputs, nonzero, paths
+
+
 def passes_ahead(agents: Sequence[Agent], numbers: int, ends: int = 1) -> int:
     """Return for how many passes to draw at once, given an agent's random numbers."""
     transitions = agents[0].settings.batch_size * TRANSITION_BYTES * (1 + ends)
     bytes_per_pass = len(agents) * (transitions + 8 * numbers)
     return max(1, min(MAX_PASSES_AHEAD, AHEAD_BYTES // bytes_per_pass))
+
+
+def agent_passes_ahead(agent: Agent, features: Features, ends: int, parameters: int) -> int:
+    """Return how many passes of one agent to draw and compute at once."""
+    rows = agent.settings.batch_size * (1 + ends)
+    by_memory = INPUT_BYTES // (4 * rows * features.padded)
+    by_time = PRODUCTS // (rows * parameters)
+    return max(1, min(MAX_PASSES_AHEAD, by_memory, by_time))
 
 
 def pass_keys(agents: Array, number: int, passes: range) -> PassKeys:

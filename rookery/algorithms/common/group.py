@@ -7,13 +7,20 @@ update is a few large operations. Agents stay independent: no operation mixes ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.algorithms.base import WEIGHTS, Agent, Shapes, State
-from rookery.algorithms.common.optimizer import adam_step, clip_factors, gradient_norms
+from rookery.algorithms.common.optimizer import (
+    adam_step,
+    clip_factors,
+    gradient_norms,
+    step_sizes,
+)
 from rookery.algorithms.common.schedules import learning_rate, varies
 from rookery.algorithms.nets.layers import (
     Features,
@@ -22,7 +29,7 @@ from rookery.algorithms.nets.layers import (
     padded,
     signed_root,
 )
-from rookery.kernels import kernel
+from rookery.kernels import Scalar, kernel
 from rookery.replay.drawing import RowObservations
 from rookery.replay.rewards import RewardSpread
 from rookery.rng import Stream
@@ -85,12 +92,34 @@ def _stop_and_count(losses: Array, norms: Array, active: Array, counters: Array)
     """
     for a in range(len(active)):
         if active[a]:
-            is_finite = np.isfinite(losses[a]) and np.isfinite(norms[a])
-            active[a] = is_finite
-            if is_finite:
-                counters[a, UPDATES] += 1
-            else:
-                counters[a, STOPPED] = 1
+            active[a] = stop_or_count(losses[a], norms[a], counters[a])
+
+
+@kernel
+def stop_or_count(loss: Scalar, norm: Scalar, counters: Array) -> bool:
+    """Count an agent's update, or stop it if loss or norm is not finite.
+
+    Returns whether the update is to be made; `counters` are the agent's.
+    """
+    is_finite = np.isfinite(loss) and np.isfinite(norm)
+    if is_finite:
+        counters[UPDATES] += 1
+    else:
+        counters[STOPPED] = 1
+    return is_finite
+
+
+@dataclass(frozen=True)
+class UpdatePlan:
+    """What an agent's next updates depend on besides its gradients; (updates,) arrays."""
+
+    limit: Scalar
+    """The largest norm of a gradient."""
+    steps: Array
+    """See `step_sizes`, also for the next."""
+    epsilons: Array
+    target_rates: Array
+    """How far the target moves to the new weights."""
 
 
 class Group:
@@ -219,6 +248,19 @@ class Group:
         _stop_and_count(losses, self._norms, active, self.counters)
         self._step(active)
         return self._norms.copy()
+
+    def plan(self, i: int, updates: int) -> UpdatePlan:
+        """Return what the next updates of an agent depend on; no other may come between."""
+        made = int(self.counters[i, UPDATES])
+        counts = np.arange(made + 1, made + 1 + updates)
+        rates: Array = self._rates[i]
+        if i in self._varying_rates:
+            settings = self.agents[i].settings
+            varying = partial(learning_rate, settings.learning_rate, settings.rate)
+            rates = np.array([*map(varying, range(made, made + updates))], np.float32)
+        target_rates = np.full(updates, self._target_rates[i])
+        target_rates[counts % self._target_every[i] != 0] = 0
+        return UpdatePlan(self._limits[i], *step_sizes(rates, counts), target_rates)
 
     def _step(self, active: Array) -> None:
         """Move the weights of active agents, and their targets where they are due."""

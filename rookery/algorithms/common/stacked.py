@@ -12,7 +12,7 @@ from torch import Tensor
 from rookery.algorithms.base import Agent, Learner, Metrics, Shapes, State
 from rookery.algorithms.common.group import STOPPED, Group
 from rookery.algorithms.nets.layers import Parameters
-from rookery.kernels import kernel
+from rookery.kernels import Scalar, kernel
 from rookery.replay.buffer import ReplayReader
 from rookery.rng import Purpose, Stream
 from rookery.specs import Array
@@ -94,23 +94,25 @@ class RoundLog:
     """Averages the results of a round's updates, for each agent."""
 
     def __init__(self, agents: int) -> None:
-        self._sums = np.zeros((agents, len(AVERAGES)))
-        self._updates = np.zeros(agents, np.int64)
+        self.sums = np.zeros((agents, len(AVERAGES)))
+        """(agents, averages) over all updates so far."""
+        self.updates = np.zeros(agents, np.int64)
+        """(agents,) how many updates were made."""
 
     def add(self, result: PassResult, norms: Array, active: Array) -> None:
         """Add one update of the active agents."""
         losses = result.loss.detach().numpy()
         errors, values = result.errors.numpy(), result.values.numpy()
-        _add_update(losses, errors, values, norms, active, self._sums)
-        self._updates += active
+        _add_updates(losses, errors, values, norms, active, self.sums)
+        self.updates += active
 
     def metrics(self, readers: Sequence[ReplayReader], group: Group) -> list[Metrics]:
         """Return each agent's metrics; averages only if it made an update."""
         per_agent: list[Metrics] = []
-        for i, updates in enumerate(self._updates.tolist()):
+        for i, updates in enumerate(self.updates.tolist()):
             metrics: Metrics = {"updates": updates, "usable_steps": len(readers[i].usable)}
             if updates:
-                averages = (self._sums[i] / updates).tolist()
+                averages = (self.sums[i] / updates).tolist()
                 metrics |= dict(zip(AVERAGES, averages, strict=True))
             if group.counters[i, STOPPED]:
                 metrics["stopped"] = 1.0
@@ -119,19 +121,25 @@ class RoundLog:
 
 
 @kernel
-def _add_update(
+def _add_updates(
     losses: Array, errors: Array, values: Array, norms: Array, active: Array, sums: Array
 ) -> None:
-    """Add the `AVERAGES` of an update to sums, (agents, 4), for active agents."""
-    batch = errors.shape[1]
+    """Add the `AVERAGES` of an update to sums, (agents, averages), for active agents."""
     for a in range(len(active)):
-        if not active[a]:
-            continue
-        error, value = 0.0, 0.0
-        for b in range(batch):
-            error += errors[a, b]
-            value += values[a, b]
-        sums[a, 0] += losses[a]
-        sums[a, 1] += error / batch
-        sums[a, 2] += value / batch
-        sums[a, 3] += norms[a]
+        if active[a]:
+            add_update(losses[a], errors[a], values[a], norms[a], sums[a])
+
+
+@kernel
+def add_update(
+    loss: Scalar, errors: Array, values: Array, norm: Scalar, sums: Array
+) -> None:
+    """Add the `AVERAGES` of an agent's update to its sums, (averages,)."""
+    error, value = 0.0, 0.0
+    for b in range(len(errors)):
+        error += errors[b]
+        value += values[b]
+    sums[0] += loss
+    sums[1] += error / len(errors)
+    sums[2] += value / len(errors)
+    sums[3] += norm

@@ -48,20 +48,20 @@ def value_backward(
 
 
 @kernel
-def best_action(outputs: Array, legal: Array, agent: int, row: int, count: int) -> int:
+def best_action(outputs: Array, legal: Array, place: int, row: int, count: int) -> int:
     """Return the legal action with the highest output, the first of equals.
 
-    `legal` is (agents, rows, actions). An empty mask, or one without a legal action in
+    `legal` is (places, rows, actions). An empty mask, or one without a legal action in
     this row, allows all. With dueling networks, the largest advantage belongs to the
     highest value.
     """
     any_legal = False
     if legal.size:
         for i in range(count):
-            any_legal |= legal[agent, row, i]
+            any_legal |= legal[place, row, i]
     best = -1
     for i in range(count):
-        if any_legal and not legal[agent, row, i]:
+        if any_legal and not legal[place, row, i]:
             continue
         if best < 0 or outputs[i] > outputs[best]:
             best = i

@@ -128,6 +128,7 @@ class Comparison:
             ALGORITHMS[algorithm], group, [seed] * agents, seed=seed
         )
         self.learner = self.trainer.learner
+        self.learner.updates_each_agent = False  # but pass by pass
         self._by_hand = self.learner.backpropagate
         self.learner.backpropagate = self._backpropagate
         self.passes = 0
@@ -214,6 +215,62 @@ def test_gradients_agree_with_sparse_inputs(algorithm, frames):
             grids[np.random.default_rng(0).random(grids.shape) < 0.8] = 0
         comparison.trainer.learn()
         assert comparison.passes == 3
+
+
+# Updates agent by agent.
+
+OPTIMISED = [
+    {"rate": {"schedule": "cosine", "rounds": 4, "warmup": 2}},
+    {"target": {"every": 3, "rate": 1.0}},
+    {"gradient": {"clip": 0.01}},
+    {"updates_per_round": 40},
+]
+"""More updates than are made at once, and settings of what follows the gradient."""
+EACH_AGENT = [
+    *[param for param in CASES if param.values[0] == "dqn"],
+    *[pytest.param("dqn", settings, id=f"dqn, {settings}") for settings in OPTIMISED],
+]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("parts", [SCALED, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("algorithm", "settings"), EACH_AGENT)
+def test_updates_agent_by_agent_have_the_bits_of_updates_pass_by_pass(
+    algorithm, settings, parts, masked
+):
+    def learned(each_agent):
+        specs = [spec_of(i, parts, masked=masked) for i in range(3)]
+        group = [agent_of(i, spec, **settings) for i, spec in enumerate(specs)]
+        trainer = GroupTrainer(ALGORITHMS[algorithm], group)
+        assert trainer.learner.updates_each_agent == is_each_agent(group[0].settings)
+        trainer.learner.updates_each_agent &= each_agent
+        metrics = [trainer.train(absent=[1]), trainer.train(rounds=2)]
+        stopped = trainer.train(nan_rewards=[2])
+        return trainer.states, metrics, stopped[:2], stopped[2]["stopped"]
+
+    states, *metrics = learned(each_agent=True)
+    expected, *expected_metrics = learned(each_agent=False)
+
+    assert all(map(same_bits, states, expected))
+    assert metrics == expected_metrics
+
+
+def is_each_agent(settings):
+    return not (
+        settings.network.channels
+        or settings.dqn.noisy
+        or settings.replay.kind == "prioritised"
+        or settings.gradient.accumulate > 1
+    )
+
+
+def test_large_networks_make_fewer_updates_at_once():
+    """The longest computation without a sign of life is short."""
+    updates = {
+        width: DQN.learner([agent_of(0, network={"width": width})], 0).updates_ahead
+        for width in (64, 2048)
+    }
+    assert updates[2048] < updates[64]
 
 
 # Groups.
