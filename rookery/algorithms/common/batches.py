@@ -110,7 +110,8 @@ class AgentBatches:
         batch, spec = agent.settings.batch_size, agent.spec
         shape = (passes, batch * (1 + ends), features.padded)
         self._features, self._is_nonzero = features, nonzero
-        self._inputs = np.zeros((passes, 0, 0) if nonzero else shape, np.float32)
+        # torch's memory starts at a cache line, numpy's does not.
+        self._inputs = torch.zeros((passes, 0, 0) if nonzero else shape).numpy()
         self._nonzero = Nonzero.allocate(*(shape if nonzero else (passes, 0, 0)))
         masked_actions = spec.num_actions if spec.masked else None
         self._paths = Paths.empty(passes, 1, batch, ends, masked_actions)
