@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from rookery.algorithms.base import Agent
-from rookery.algorithms.common.optimizer import gradient_norms
+from rookery.algorithms.common.optimizer import norm_of
 from rookery.config.run import Config
 from rookery.games.gridworld import GridEngine
 from rookery.games.guard import GuardedGame
@@ -47,7 +47,7 @@ def compile_ahead(
     """
     # Every learner with compiled loops uses this one. Of several threads only one would
     # survive in a copy, and the others may hold locks.
-    is_first = is_to_be_cached(gradient_norms)
+    is_first = is_to_be_cached(norm_of)
     if not is_first or cores() < 2 or threading.active_count() > 1:
         yield
         return

@@ -40,3 +40,4 @@ def test_a_run_compiles_no_loop_for_two_layouts_and_the_next_run_compiles_nothin
     assert [loop for loop, count in counts.items() if count > 1] == []
     assert len({step.process for step in ours}) == min(2, cores())
     assert [step for step in runs["full"].steps if not step.is_loaded] == []
+    assert len({step.process for step in runs["full"].steps}) == 1
