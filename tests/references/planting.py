@@ -82,15 +82,20 @@ def with_arguments(*changes):
 
 
 def with_named_arguments(**changes):
-    """Change arguments of a compiled loop by name: one function each."""
+    """Change arguments of a compiled loop, or their fields, by name: one function each."""
 
     def plant(right):
         names = list(signature(right.py_func).parameters)
 
+        def changed(name, argument):
+            if name in changes:
+                return changes[name](argument)
+            mine = [field for field in getattr(argument, "_fields", ()) if field in changes]
+            wrong = {field: changes[field](getattr(argument, field)) for field in mine}
+            return argument._replace(**wrong) if mine else argument
+
         def wrong(*args):
-            named = dict(zip(names, args, strict=True))
-            changed = {name: to(named[name]) for name, to in changes.items()}
-            right(*(named | changed).values())
+            right(*map(changed, names, args))
 
         return wrong
 

@@ -115,7 +115,7 @@ class AgentBatches:
         self._nonzero = Nonzero.allocate(*(shape if nonzero else (passes, 0, 0)))
         masked_actions = spec.num_actions if spec.masked else None
         self._paths = Paths.empty(passes, 1, batch, ends, masked_actions)
-        self.importance = np.ones(batch, np.float32)
+        self.importance = np.ones((passes, batch), np.float32)
 
     def draw(
         self, reader: ReplayReader, transitions: Array, passes: int, factor: float
