@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rookery.api.cells_progress import CellsProgress
 from rookery.api.seeds_plan import SeedsPlan, new_seeds
-from rookery.api.seeds_progress import SeedsProgress
 from rookery.config.messages import dotted
 from rookery.config.run import Config
 from rookery.config.toml import write_config
-from rookery.errors import ConfigError, RookeryError
+from rookery.errors import RookeryError
 from rookery.games.registry import Entry
 from rookery.printing import command, err
-from rookery.runs.folder import CONFIG, RunLock, seeds_of
+from rookery.runs.claim import Claim
+from rookery.runs.folder import CONFIG, seeds_of
 from rookery.runs.resume import probes_in
 from rookery.runs.run import untrusted_algorithms
-from rookery.stop import StopFlag, Stopped
+from rookery.stop import UNFINISHED, StopFlag, Stopped
 from rookery.supervisor.child import read_all
 from rookery.training.autoscale import cores
 
-MAX_SEEDS = 10_000
 POLL_SECONDS = 0.2
 WARNING = "warning: "
-STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)
+STOPPED = (UNFINISHED, 128 + signal.SIGTERM, -signal.SIGTERM)
 """Exit codes of seeds that were asked to stop: with a checkpoint, or before the start."""
 START = (
     "import sys; from rookery.supervisor.child import die_with; "
@@ -47,33 +46,6 @@ Say = Callable[[str], None]
 
 class SeedFailed(RookeryError):
     """One of several seeds did not finish."""
-
-
-def parse_seeds(seeds: object) -> list[int]:
-    """Return the seeds in text such as 0..9 or 1,4,7, or in a range or list."""
-    if isinstance(seeds, str):
-        text = seeds.strip("[] ")
-        span = re.fullmatch(r"(\d{1,18})\.\.(\d{1,18})", text)
-        if span:
-            first, last = int(span[1]), int(span[2])
-            if first <= last < first + MAX_SEEDS:
-                return list(range(first, last + 1))
-        elif re.fullmatch(r"\d{1,18}(\s*,\s*\d{1,18})*", text):
-            return list(dict.fromkeys(int(part) for part in text.split(",")))
-    elif isinstance(seeds, Iterable):
-        listed = list(dict.fromkeys(seeds))
-        if 0 < len(listed) <= MAX_SEEDS and all(_is_seed(seed) for seed in listed):
-            return [int(seed) for seed in listed]
-    given = f"seeds={seeds}" if isinstance(seeds, str) else f"seeds={seeds!r}"
-    raise ConfigError(
-        f"{' '.join(given.split())[:60]!r} is not a list of seeds: write seeds=0..9 or "
-        "seeds=1,4,7; in Python also seeds=range(10) or seeds=[1, 4, 7]."
-    )
-
-
-def _is_seed(value: Any) -> bool:
-    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    return is_whole and 0 <= value < 10**18
 
 
 def train_seeds(
@@ -89,7 +61,7 @@ def train_seeds(
     workers = 0 if config.workers == "auto" else config.workers
     config = config.model_copy(update={"workers": workers})
     parent = new_seeds(entry, config, folder, seeds)
-    with closing(RunLock(parent)), tempfile.TemporaryDirectory() as temporary:
+    with closing(Claim(parent)), tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / CONFIG
         write_config(config, file)
         commands = {
@@ -141,7 +113,7 @@ def resume_seeds(
         algorithms: those that are not built in.
         batch: runs the seeds.
     """
-    with closing(RunLock(path)):
+    with closing(Claim(path)):
         probes = probes_in(settings)
         plan = SeedsPlan(path, game, algorithms, probes, batch.say)
         seeds = plan.prepare(settings)
@@ -194,22 +166,24 @@ class Batch:
             SeedFailed: if some failed.
         """
         self._waiting = dict(commands)
-        folders = {seed: parent / f"seed-{seed}" for seed in commands}
+        folders = {f"seed {seed}": parent / f"seed-{seed}" for seed in commands}
+        totals = dict.fromkeys(folders, rounds)
         try:
-            with SeedsProgress(err, folders, rounds, self._quiet) as progress:
+            with CellsProgress(err, folders, totals, self._quiet, "seeds") as progress:
                 while self._running or self._waiting:
-                    if self._stop.signal is not None:
+                    if self._stop.is_set:
                         self._ask_to_stop()
                     while self._waiting and len(self._running) < at_a_time:
                         seed = next(iter(self._waiting))
                         self._running[seed] = _Seed(self._waiting.pop(seed))
                     self._collect(len(commands), progress.is_live)
-                    progress.show([*self._running], len(self._summaries))
+                    running = [f"seed {seed}" for seed in self._running]
+                    progress.show(running, len(self._summaries))
                     time.sleep(POLL_SECONDS)
         finally:
             for process in self._running.values():
                 process.close()
-        if self._stop.signal is not None and len(self._summaries) < len(commands):
+        if self._stop.is_set and len(self._summaries) < len(commands):
             self._say_stopped(parent, len(commands))
             raise Stopped
         if self._failed:

@@ -23,7 +23,8 @@ from rookery.evaluation.play import agents_of
 from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry
 from rookery.runs.agent_files import origin_checksum, origins_of
-from rookery.runs.folder import CONFIG, SEEDS, RunLock, new_run, seeds_of
+from rookery.runs.claim import Claim
+from rookery.runs.folder import CONFIG, SEEDS, new_run, seeds_of
 from rookery.runs.resume import (
     change_run,
     describe_change,
@@ -156,7 +157,7 @@ class SeedsPlan:
         for seed in seeds:
             folder, partial = self._path / f"seed-{seed}", self._path / f".seed-{seed}"
             for old in filter(is_folder, (folder, partial)):
-                with closing(RunLock(old)):
+                with closing(Claim(old)):
                     shutil.rmtree(old)  # killed before it became a run
             partial.mkdir()
             sealed = {**plan["seal"]["settings"], "seed": seed}

@@ -17,7 +17,6 @@ from rookery.api.results import Runs
 from rookery.api.seeds import (
     Batch,
     algorithms_of,
-    parse_seeds,
     resume_seeds,
     train_seeds,
 )
@@ -29,14 +28,16 @@ from rookery.games.registry import find
 from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import err, say
 from rookery.protocol.user_files import code_of
+from rookery.runs.claim import Claim
 from rookery.runs.configure import configure, tree_of
-from rookery.runs.folder import SEEDS, RunLock, new_run, seeds_of
+from rookery.runs.folder import SEEDS, new_run, seeds_of
 from rookery.runs.resume import probes_in, resumed_config
 from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.access import is_file
+from rookery.sweeps.axes import parse_seeds
 from rookery.training.training import Round
 
 Callback = Callable[[Round], bool | None]
@@ -116,7 +117,7 @@ def train(
             path = Path(train_seeds(entry, config, folder, numbers, batch)["run"])
         return Runs(path, Run.seeds(path, entry.name, algorithms))
     path = new_seeds(entry, config, folder, numbers)
-    with closing(RunLock(path)):
+    with closing(Claim(path)):
         for seed in numbers:
             (path / f"seed-{seed}").mkdir()
             seeded = config.model_copy(update={"seed": seed})
@@ -181,7 +182,7 @@ def _resume_seeds(
     else:
         probes = probes_in(tree)
         named = {"probe.code": probes[0]} if probes else {}
-        with closing(RunLock(path)):
+        with closing(Claim(path)):
             plan = SeedsPlan(path, name, algorithms, probes, output.say)
             for seed in plan.prepare(tree):
                 _resume_one(path / f"seed-{seed}", name, algorithms, named, output)

@@ -32,6 +32,7 @@ from rookery.cli.replay import record, replay
 from rookery.cli.runs import diff, runs
 from rookery.cli.settings import settings
 from rookery.cli.studies import crossplay, independence
+from rookery.cli.sweep import app as sweep
 from rookery.cli.train import resume, train
 from rookery.errors import RookeryError, advice
 from rookery.printing import err, out, print_json, say, tell
@@ -196,6 +197,7 @@ for command in (
     bench,
 ):
     app.command()(command)
+app.add_typer(sweep, name="sweep")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -18,7 +18,9 @@ from rookery.cli.options import (
     NewFolder,
     Overrides,
     RunFolder,
+    Until,
 )
+from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, err, print_json, say, tell
 from rookery.stdio import take_lost
@@ -36,12 +38,14 @@ def train(
     overrides: Overrides = None,
     config_file: ConfigFile = None,
     run: NewFolder = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the agents of a game."""
-    from rookery.api.seeds import parse_seeds, train_seeds
+    from rookery.api.seeds import train_seeds
     from rookery.runs.configure import configure
     from rookery.runs.folder import new_run
+    from rookery.sweeps.axes import parse_seeds
 
     seeds = [override for override in overrides or [] if override.startswith("seeds=")]
     settings = [override for override in overrides or [] if override not in seeds]
@@ -50,11 +54,11 @@ def train(
         _refuse_untrusted_code(config, [game or "", *settings], config_file)
     if seeds:
         numbers = parse_seeds(seeds[-1].removeprefix("seeds="))
-        with _batch(quiet=as_json) as batch:
+        with _batch(until, quiet=as_json) as batch:
             summary = train_seeds(entry, config, run, numbers, batch)
     else:
         path = new_run(run, entry.name)
-        summary = train_one(entry, config, path, quiet=as_json)
+        summary = train_one(entry, config, path, until, quiet=as_json)
     if as_json:
         print_json(summary)
     else:
@@ -81,17 +85,17 @@ def _refuse_untrusted_code(
 
 
 @contextmanager
-def _batch(quiet: bool) -> Iterator[Batch]:
+def _batch(until: str | None, quiet: bool) -> Iterator[Batch]:
     """Give seeds that are trained side by side; a signal stops them, and then this."""
     from rookery.api.seeds import Batch
-    from rookery.stop import StopFlag, Stopped
+    from rookery.stop import UNFINISHED, StopFlag, Stopped
 
-    stop = StopFlag()
+    stop = StopFlag(end_time(until))
     try:
-        with stop.listening():
+        with stop.listening(to_the_end=True):
             yield Batch(stop, quiet, say, lambda line: say(f"warning: {line}"))
     except Stopped:
-        sys.exit(128 + (stop.signal or 0))
+        sys.exit(UNFINISHED)
 
 
 def resume(
@@ -99,6 +103,7 @@ def resume(
     overrides: Changes = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Resume a run that was stopped, failed or was killed, or train it longer.
@@ -118,7 +123,7 @@ def resume(
     algorithms = named_algorithms or []
     if seeds_of(run) or is_file(run / SEEDS):
         settings = parse_overrides(overrides or [])
-        with _batch(quiet=as_json) as batch:
+        with _batch(until, quiet=as_json) as batch:
             summary = resume_seeds(run, settings, named_game, algorithms, batch)
         if as_json:
             print_json(summary)
@@ -126,7 +131,7 @@ def resume(
     opened = Run(run, named_game, algorithms)
     _ = opened.agents  # report all errors before the start
     config = resumed_config(opened, overrides or [])
-    summary = train_one(opened.entry, config, run, quiet=as_json, resume=True)
+    summary = train_one(opened.entry, config, run, until, quiet=as_json, resume=True)
     if as_json:
         print_json(summary)
     else:
@@ -134,7 +139,12 @@ def resume(
 
 
 def train_one(
-    entry: Entry, config: Config, path: Path, quiet: bool, resume: bool = False
+    entry: Entry,
+    config: Config,
+    path: Path,
+    until: str | None,
+    quiet: bool,
+    resume: bool = False,
 ) -> dict[str, Any]:
     """Train one run in its folder with progress on the terminal; return a summary.
 
@@ -145,28 +155,29 @@ def train_one(
     `seconds`. `agents` has the metrics of the last round.
     """
     from rookery.api.progress import Progress
-    from rookery.stop import StopFlag, Stopped
+    from rookery.stop import UNFINISHED, StopFlag, Stopped
 
-    stop = StopFlag()
-    session = _build(entry, config, path, stop, resume)
-    session.say = say
-    session.announce()
-    if session.note:
-        say(session.note)
-    if resume and session.done == config.rounds:
-        longer = command("resume", path, f"rounds={2 * config.rounds}")
-        say(
-            f"{path} has finished all its {config.rounds} rounds: nothing left to do. To "
-            f"train longer: {longer}"
-        )
-    elif not quiet:
-        say(memory_line(session.training.arena.sizes()))
-    try:
-        with Progress(err, session, quiet) as progress, stop.listening():
-            session.run(progress.show)
-    except Stopped:
-        _say_stopped(path, session.done)  # below the table, which is closed by now
-        sys.exit(128 + (stop.signal or 0))
+    stop = StopFlag(end_time(until))
+    with stop.listening(to_the_end=True):
+        session = _build(entry, config, path, stop, resume)
+        session.say = say
+        session.announce()
+        if session.note:
+            say(session.note)
+        if resume and session.done == config.rounds:
+            longer = command("resume", path, f"rounds={2 * config.rounds}")
+            say(
+                f"{path} has finished all its {config.rounds} rounds: nothing left to do. "
+                f"To train longer: {longer}"
+            )
+        elif not quiet:
+            say(memory_line(session.training.arena.sizes()))
+        try:
+            with Progress(err, session, quiet) as progress:
+                session.run(progress.show)
+        except Stopped:
+            _say_stopped(path, session.done)  # below the table, which is closed by now
+            sys.exit(UNFINISHED)
     return {
         "run": str(path),
         "rounds": session.done,
@@ -182,7 +193,7 @@ def _build(
 ) -> Session:
     """Return a session that can start; a signal before that leaves nothing to save."""
     from rookery.runs.session import Session
-    from rookery.stop import Stopped
+    from rookery.stop import UNFINISHED, Stopped
 
     try:
         with stop.leaving():
@@ -190,7 +201,7 @@ def _build(
     except Stopped:
         result = "the run is unchanged" if resume else "no run was created"
         say(f"stopped before the first round: {result}.")
-        sys.exit(128 + (stop.signal or 0))
+        sys.exit(UNFINISHED if resume else 128 + (stop.signal or 0))
 
 
 def memory_line(sizes: Mapping[str, int]) -> str:

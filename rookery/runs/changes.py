@@ -18,7 +18,8 @@ from rookery.config.run import Config
 from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
 from rookery.runs.changeable import UNSEALED
-from rookery.runs.folder import CONFIG, RunLock
+from rookery.runs.claim import Claim
+from rookery.runs.folder import CONFIG
 from rookery.storage.access import cannot_read, cannot_write
 from rookery.storage.arrays import Damaged
 from rookery.storage.files import replace_whole
@@ -110,7 +111,7 @@ def finish_change(folder: Path) -> None:
     """
     history = read_history(folder)
     if history.is_pending(folder):
-        with closing(RunLock(folder)):
+        with closing(Claim(folder)):
             _replace_config(folder, history)
 
 

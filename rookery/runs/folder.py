@@ -1,19 +1,17 @@
-"""The folders of runs: creating, recognising and locking them."""
+"""The folders of runs: creating and recognising them."""
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from rookery.errors import ConfigError, RookeryError
+from rookery.errors import ConfigError
 from rookery.local_code import is_local, short_name
 from rookery.printing import command
-from rookery.storage.access import cannot_read, entries, is_file, is_folder
+from rookery.storage.access import entries, is_file, is_folder
 
 RUNS = Path("runs")
 CONFIG = "config.toml"
@@ -24,54 +22,6 @@ SEEDS = "seeds.json"
 
 MOST_NAMED = 4
 """Runs in a folder that an error names."""
-
-
-class FolderGone(RookeryError):
-    """The folder of a run was deleted or renamed during the run."""
-
-
-class RunLock:
-    """Locks the folder of a run until it is closed, or its process ends.
-
-    Raises:
-        ConfigError: if another process has locked it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        try:
-            self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise cannot_read(folder, error) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.close()
-            raise ConfigError(
-                f"{folder} is in use by another process: wait until it ends."
-            ) from error
-
-    def check_there(self) -> None:
-        """Check that the folder still has its name.
-
-        Raises:
-            FolderGone: if not. What is written under that name would be half a run.
-        """
-        with suppress(OSError):
-            if os.path.samestat(os.stat(self._folder), os.fstat(self._descriptor)):
-                return
-        now = os.readlink(f"/proc/self/fd/{self._descriptor}")
-        remedy = f"if it was renamed, continue there: {command('resume', now)}"
-        if now.endswith(" (deleted)"):
-            remedy = "its content cannot be saved; train again"
-        raise FolderGone(
-            f"{self._folder} was deleted or renamed during the run, so the run ends: "
-            f"{remedy}"
-        )
-
-    def close(self) -> None:
-        """Unlock the folder."""
-        os.close(self._descriptor)
 
 
 def new_run(folder: Path | None, game: str) -> Path:

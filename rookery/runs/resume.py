@@ -21,8 +21,9 @@ from rookery.printing import command
 from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.changeable import CHANGEABLE, is_changeable
 from rookery.runs.changes import Change, Differences, finish_change, write_change
+from rookery.runs.claim import Claim
 from rookery.runs.configure import tree_of
-from rookery.runs.folder import CHECKPOINTS, CONFIG, RunLock
+from rookery.runs.folder import CHECKPOINTS, CONFIG
 from rookery.runs.log import METRICS, read_lines
 from rookery.runs.run import Run
 from rookery.runs.seal import all_settings
@@ -153,7 +154,7 @@ def change_run(
         ConfigError: if it cannot be changed, or another process uses the run.
     """
     config = resumed_config(run, settings=settings, probes=probes)
-    with closing(RunLock(run.path)):
+    with closing(Claim(run.path)):
         recorded = resolve(read_toml(run.path / CONFIG), run.entry.settings)
         refuse_fewer_rounds(run.path, recorded, config)
         specs = agents_of(run.entry, recorded)

@@ -29,7 +29,8 @@ from rookery.runs.checkpointing import (
     lacks_replays,
     restore,
 )
-from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
+from rookery.runs.claim import Claim, ClaimLost, FolderGone
+from rookery.runs.folder import CHECKPOINTS, CONFIG
 from rookery.runs.log import (
     AGAIN,
     INEXACT,
@@ -40,13 +41,21 @@ from rookery.runs.log import (
     why_inexact,
 )
 from rookery.runs.resume import describe_change, record_change, refuse_fewer_rounds
-from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.runs.seal import (
+    Seal,
+    add_bits,
+    broken_seal,
+    check_seal,
+    reasons_inexact,
+    seal_new_run,
+)
 from rookery.runs.specs_file import write_specs
 from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
-from rookery.storage.access import cannot_write
+from rookery.storage.access import cannot_write, is_file
 from rookery.storage.checkpoints import (
     checkpoints_in,
+    delete_leftovers,
     is_whole,
     newest_whole,
     number_of,
@@ -55,6 +64,8 @@ from rookery.storage.checkpoints import (
 from rookery.storage.files import Attempts
 from rookery.training.training import MEMORY, NEW_MEMORY, InitialState, Round, Training
 
+SAVING_SECONDS, SAVING_SECONDS_PER_GIB = 5.0, 20.0
+"""How long saving may take before it was measured; it usually takes half of that."""
 ALARMS = ("stalled", LEFT_OUT)
 """Events that the user is warned of at once."""
 
@@ -72,6 +83,7 @@ class Session:
         folder: the run's folder, which exists.
         stop: asks the session to stop.
         resume: whether to continue the run in the folder; otherwise a new one is started.
+            None continues it if it has begun.
     """
 
     def __init__(
@@ -80,7 +92,7 @@ class Session:
         config: Config,
         folder: Path,
         stop: StopFlag | None = None,
-        resume: bool = False,
+        resume: bool | None = False,
     ) -> None:
         self.config, self.folder = config, folder
         self.say: Callable[[str], None] = lambda line: None
@@ -90,20 +102,23 @@ class Session:
         self.note = ""
         """A line that the user should see before training starts."""
         self._attempt = Attempts(self._warn)
-        self._lock = RunLock(folder)
+        self._claim = Claim(folder)
         world_turns = config.turns_per_round * config.worlds
-        self.log = RunLog(folder, self._attempt, world_turns)
+        self.log = RunLog(folder, self._attempt, world_turns, self._claim)
+        if resume is None:  # only known since nobody else can start it
+            resume = is_file(folder / CONFIG)
+        self._stop = stop or StopFlag()
+        self._stop.regularly = self._claim.renew
         try:
-            self._build(entry, stop, resume)
+            self._build(entry, self._stop, resume)
         except BaseException as error:
-            self._lock.close()
-            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
-            if isinstance(error, (ConfigError, *LEAVING)) and not resume:
-                shutil.rmtree(folder, ignore_errors=True)  # there is no run
-            elif not isinstance(
-                error, (ConfigError, *LEAVING)
-            ):  # a refusal changes nothing
+            is_refusal = isinstance(error, (ConfigError, *LEAVING))
+            if not is_refusal:
                 self._log_failure(error)
+            self._leave_folder()
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
+            if is_refusal and not resume:
+                shutil.rmtree(folder, ignore_errors=True)  # there is no run
             raise
         self.start = self.training.boundary or 0
         """The last complete round when this session started."""
@@ -117,7 +132,7 @@ class Session:
         self._has_warned_of_left_out = False
         self._has_warned_of_cuts = False
 
-    def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
+    def _build(self, entry: Entry, stop: StopFlag, resume: bool) -> None:
         """Build the training, in its first state or in the one it was interrupted in."""
         config, folder = self.config, self.folder
         agents = agents_of(entry, config)
@@ -126,22 +141,24 @@ class Session:
         if resume:
             recorded = resolve(read_toml(folder / CONFIG), entry.settings)
             refuse_fewer_rounds(folder, recorded, config)
+            self._shut_out_predecessor()
         continues = resume and self._has_state()
-        origins: dict[str, InitialState] = {}
-        seal: Seal | None
+        origins = {} if continues else origins_of(config, agents)
         if continues:
             seal = check_seal(folder, recorded, ids)
         else:
-            origins = origins_of(config, agents)
-            checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
-            seal = seal_new_run(folder, recorded, ids, checksums)
+            seal = _seal(folder, recorded, ids, origins)
         if not resume:
             write_specs(folder, agents)
             write_config(config, folder / CONFIG)  # from here on it can be resumed
         has_memory = (folder / MEMORY).exists()
         self.training = Training.build(entry, config, origins, stop, folder, self._tell)
-        self._checkpointer = Checkpointer(folder, self.training, self.log, self._attempt)
+        self._checkpointer = Checkpointer(
+            folder, self.training, self.log, self._attempt, self._claim
+        )
         self._checkpointer.seal = seal["sum"] if seal else ""
+        gibibytes = sum(self.training.arena.sizes().values()) / 2**30
+        stop.saving_seconds = SAVING_SECONDS + SAVING_SECONDS_PER_GIB * gibibytes
         try:
             if has_memory:
                 self._continue_from_memory(seal)
@@ -161,6 +178,16 @@ class Session:
             if isinstance(error, OSError):
                 raise cannot_write(folder, error) from error
             raise
+
+    def _shut_out_predecessor(self) -> None:
+        """Delete what a process whose claim was taken over could still write to.
+
+        It may be about to rename an incomplete checkpoint. If it ran elsewhere, it may also
+        write to the memory files, or they are incomplete because its machine went down.
+        """
+        delete_leftovers(self.folder / CHECKPOINTS)
+        if self._claim.is_from_elsewhere:
+            self._delete_memory()
 
     def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
         """Write changed settings to the run's folder, before training continues."""
@@ -213,7 +240,10 @@ class Session:
             self.note = "no checkpoint yet: starting again from round 0."
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
-            self._warn_if_inexact(0, reasons_inexact(seal, self.config, None))
+            self._warn_if_inexact(0, reasons_inexact(seal, self.config))
+        if seal:
+            seal = add_bits(self.folder, seal, self.training.bits)
+            self._checkpointer.seal = seal["sum"]
         files = seal["files"] if seal else {}
         unread = [name for name, checksum in files.items() if not checksum]
         if unread:
@@ -233,7 +263,8 @@ class Session:
         why = read_manifest(newest).get("inexact") if newest else ""
         self._checkpointer.inexact = why or self._recorded_why_inexact()
         computed_with = seal["begun"] if seal else None
-        self._warn_if_inexact(recorded, reasons_inexact(seal, self.config, computed_with))
+        reasons = reasons_inexact(seal, self.config, computed_with, self.training.bits)
+        self._warn_if_inexact(recorded, reasons)
         if recorded > self.training.schedule.last_opened:
             self._checkpointer.save_due(recorded)  # it was killed before or during that
 
@@ -247,7 +278,7 @@ class Session:
         self._checkpointer.inexact = manifest.get("inexact") or self._recorded_why_inexact()
         self.log.cut(boundary)
         self.training.warnings += newest.warnings
-        reasons = reasons_inexact(seal, self.config, manifest)
+        reasons = reasons_inexact(seal, self.config, manifest, self.training.bits)
         if lacks_replays(self.training, newest.files):
             reasons.insert(0, "it continues without replays")
         self._warn_if_inexact(boundary, reasons)
@@ -286,12 +317,14 @@ class Session:
         try:
             self.announce()
             for result in self.training.rounds():
-                self._lock.check_there()
+                self._claim.check_there()
                 self._log_round(result)
                 self.done = result.number
                 self._checkpointer.save_due(result.number)
+                longest = SAVING_SECONDS + 2 * self._checkpointer.longest
+                self._stop.saving_seconds = max(self._stop.saving_seconds, longest)
                 show(result)
-        except FolderGone:
+        except (FolderGone, ClaimLost):
             self._close()
             raise
         except BaseException as error:
@@ -328,7 +361,7 @@ class Session:
             try:
                 self.training.executor.close()
             finally:  # a game that cannot be closed must not cost a round
-                self._lock.check_there()
+                self._claim.check()
                 problem = self._save_last()
         return problem
 
@@ -345,11 +378,17 @@ class Session:
         return problem
 
     def _close(self) -> None:
-        """End all processes, free the memory and unlock the folder."""
+        """End all processes, free the memory and give the folder up."""
         try:
             self.training.close()
         finally:
-            self._lock.close()
+            self._leave_folder()
+
+    def _leave_folder(self) -> None:
+        """Write nothing more to the folder, and give it up."""
+        self._stop.regularly = lambda: None
+        self.log.close()
+        self._claim.close()
 
     def _delete_memory(self) -> None:
         """Delete the memory files, all or none: a run cannot continue from some of them."""
@@ -367,6 +406,8 @@ class Session:
 
     def _log_failure(self, error: BaseException) -> None:
         """Save the traceback of the error that ends the run; the user sees one line."""
+        if isinstance(error, FolderGone | ClaimLost):
+            return  # nothing may be written
         if isinstance(error, RookeryError) and error.is_on_record:
             return
         text = "".join(traceback.format_exception(error))
@@ -419,6 +460,14 @@ class Session:
         elif (number, PROBE) not in self._logged:
             self._tell("failure", PROBE, attempt=number, round=number, **result)
             self.show_warning(f"{result['line']} Training continues; see failures/.")
+
+
+def _seal(
+    folder: Path, config: Config, ids: Sequence[str], origins: Mapping[str, InitialState]
+) -> Seal:
+    """Seal a run that starts at round 0 from weights of its own or of other runs."""
+    checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
+    return seal_new_run(folder, config, ids, checksums)
 
 
 def _left_out_line(agents: Sequence[Agent], turns: int, result: Round) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -91,22 +92,58 @@ def append_whole(path: Path, data: bytes) -> None:
     Half a line would make the lines after it unreadable.
     """
     with path.open("ab", buffering=0) as file:
-        before = os.fstat(file.fileno()).st_size
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-        except OSError:
-            with suppress(OSError):
-                file.truncate(before)
-            raise
+        _append(file, data)
+
+
+def _append(file: FileIO, data: bytes) -> None:
+    before = os.fstat(file.fileno()).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+    except OSError:
+        with suppress(OSError):
+            file.truncate(before)
+        raise
+
+
+class AppendedFile:
+    """A file that stays open while data is appended to it, all of it or nothing.
+
+    If another process replaces the file, what is appended does not reach the new one.
+
+    Args:
+        path: of the file, which is created when something is appended.
+        check: called before the path is opened; raises if this process must not write.
+    """
+
+    def __init__(self, path: Path, check: Callable[[], None]) -> None:
+        self._path, self._check = path, check
+        self._file: FileIO | None = None
+
+    def append(self, data: bytes) -> None:
+        """Append data."""
+        if self._file is None or not os.fstat(self._file.fileno()).st_nlink:
+            self.close()  # the file was deleted, or replaced
+            self._check()
+            self._file = self._path.open("ab", buffering=0)
+        _append(self._file, data)
+
+    def close(self) -> None:
+        """Close the file; the next data is appended to the one that has its path then."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def mend(path: Path) -> None:
-    """Remove an incomplete last line, which would spoil the next line appended."""
+    """Copy a file without an incomplete last line, which would spoil the next one.
+
+    A process that has the old file open no longer reaches the new one.
+    """
     if path.exists():
-        with path.open("r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+        data = path.read_bytes()
+        replace_whole(path, data[: data.rfind(b"\n") + 1])
 
 
 class Attempts:

@@ -16,9 +16,9 @@ import rookery
 from rookery.algorithms.agents import build_agents
 from rookery.api import seeds
 from rookery.evaluation.play import agents_of
+from rookery.runs.claim import Claim
 from rookery.runs.configure import configure
-from rookery.runs.folder import RunLock
-from rookery.stop import StopFlag
+from rookery.stop import UNFINISHED, StopFlag
 from rookery.training.warnings import advise
 
 QUICK = {
@@ -131,12 +131,12 @@ def stop_once(
         raise
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + sent
+    assert process.returncode == UNFINISHED
     return stderr
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_an_interrupted_run_saves_its_last_round_and_prints_the_next_command(
     sent: signal.Signals, tmp_path: Path
 ) -> None:
@@ -174,7 +174,7 @@ def test_seeds_are_trained_side_by_side_into_one_folder(tmp_path: Path) -> None:
     assert "error: seed 3 failed: " in again.stderr
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_seeds_that_are_stopped_save_their_state(tmp_path: Path, sent: int) -> None:
     arguments = [*OVERRIDES, "rounds=100000", "seeds=0..9", "--run", "many"]
     process = rookery_train(*arguments, cwd=tmp_path)
@@ -216,7 +216,7 @@ def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:
 
 def _is_locked(run: Path) -> bool:
     try:
-        RunLock(run).close()
+        Claim(run).close()
     except rookery.ConfigError:
         return True
     return False

@@ -25,9 +25,6 @@ SIGNALS = ("api/train.py", "threading")
 """Asks whether this is the main thread, which alone receives signals."""
 COPYING = ("training/compile_ahead.py", "threading")
 """Asks how many threads there are: a process with several is not copied."""
-FOLDER = ("runs/folder.py", "fcntl.flock")
-"""One run per folder: locked once by main at the start, and not on the data path."""
-
 COMPILED = ("kernels.py", "fcntl.flock")
 """Files of compiled loops, locked while one is loaded or stored; no data passes there."""
 
@@ -54,7 +51,7 @@ def test_nothing_but_the_private_fence_uses_a_lock_or_a_thread() -> None:
     }
 
     assert FENCE in locking
-    assert locking <= {FENCE, FOLDER, SIGNALS, COPYING, COMPILED}
+    assert locking <= {FENCE, SIGNALS, COPYING, COMPILED}
 
 
 @pytest.mark.shows("A6")

@@ -14,8 +14,8 @@ import pytest
 import rookery
 from rookery.errors import ArrayFileError, ConfigError, GameError
 from rookery.protocol.arena import MATCHES
+from rookery.runs.claim import Claim
 from rookery.runs.configure import configure
-from rookery.runs.folder import RunLock
 from rookery.runs.log import read_lines
 from rookery.runs.resume import resumed_config
 from rookery.runs.run import Run
@@ -307,8 +307,8 @@ def test_agents_that_have_no_replay_continue_with_the_same_bits_without_replays(
 
 
 def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
-    lock = RunLock(stopped.path)
-    with pytest.raises(ConfigError, match="is in use by another process: wait until"):
+    lock = Claim(stopped.path)
+    with pytest.raises(ConfigError, match=r"is in use by process \d+ on .*: wait until"):
         resume(stopped)
     lock.close()
 

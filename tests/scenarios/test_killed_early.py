@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.runs.folder import RunLock
+from rookery.runs.claim import Claim
 from tests.scenarios.conftest import PATIENCE, wait_for
 from tests.small import HUNT, overrides
 from tests.stress.kill_main import Victim
@@ -103,7 +103,7 @@ def _await_release(folder: Path) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         try:
-            return RunLock(folder).close()
+            return Claim(folder).close()
         except rookery.ConfigError:
             time.sleep(0.01)
     raise AssertionError(f"{folder} is still in use")

@@ -1,0 +1,81 @@
+"""How far a cell is, according to its folder; and which cells have failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rookery.runs.claim import is_held
+from rookery.runs.folder import CHECKPOINTS, CONFIG
+from rookery.storage.access import is_file
+from rookery.storage.checkpoints import checkpoints_in, number_of
+from rookery.storage.files import replace_whole
+from rookery.sweeps.plan import Cell, Plan
+
+FAILURES = "failures"
+DONE, FAILED, RUNNING, STOPPED, WAITING = "done", "failed", "running", "stopped", "waiting"
+STATES = (DONE, RUNNING, FAILED, STOPPED, WAITING)
+"""`stopped` cells have begun and are not running; `waiting` ones have not begun."""
+
+
+def state_of(plan: Plan, cell: Cell) -> str:
+    """Return how far a cell is: one of STATES."""
+    if is_done(cell):
+        return DONE
+    if _failure_file(plan, cell).exists():
+        return FAILED
+    if not cell.folder.exists():
+        return WAITING
+    if is_held(cell.folder):
+        return RUNNING
+    return STOPPED if is_file(cell.folder / CONFIG) else WAITING
+
+
+def is_done(cell: Cell) -> bool:
+    """Whether all rounds of a cell are trained and saved."""
+    return saved_round(cell) >= cell.config.rounds
+
+
+def saved_round(cell: Cell) -> int:
+    """Return the round of a cell's newest checkpoint, 0 if it has none."""
+    checkpoints = checkpoints_in(cell.folder / CHECKPOINTS)
+    return number_of(checkpoints[0]) if checkpoints else 0
+
+
+def record_failure(plan: Plan, cell: Cell, line: str) -> None:
+    """Write down that a cell has failed, so that nobody takes it again."""
+    file = _failure_file(plan, cell)
+    file.parent.mkdir(exist_ok=True)
+    content = {
+        "cell": cell.name,
+        "line": line,
+        "time": time.time(),
+        "host": socket.gethostname(),
+    }
+    replace_whole(file, json.dumps(content, indent=2).encode())
+
+
+def failures(plan: Plan) -> dict[str, str]:
+    """Return the cells that have failed, with one line for each."""
+    lines: dict[str, str] = {}
+    for cell in plan.cells:
+        with suppress(OSError, ValueError, KeyError):
+            content: dict[str, Any] = json.loads(_failure_file(plan, cell).read_text())
+            lines[cell.name] = str(content["line"])
+    return lines
+
+
+def forget_failures(plan: Plan) -> None:
+    """Let failed cells be tried again."""
+    shutil.rmtree(plan.folder / FAILURES, ignore_errors=True)
+
+
+def _failure_file(plan: Plan, cell: Cell) -> Path:
+    return plan.folder / FAILURES / f"{re.sub(os.sep, ',', cell.name)}.json"

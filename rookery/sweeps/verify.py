@@ -1,0 +1,67 @@
+"""Computing cells of a sweep again, here, and comparing their digests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rookery.algorithms.torch_setup import standard_state
+from rookery.errors import ConfigError
+from rookery.runs.run import Run
+from rookery.runs.session import Session
+from rookery.stop import StopFlag
+from rookery.sweeps.cells import is_done
+from rookery.sweeps.plan import Cell, Plan
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A cell that was computed again."""
+
+    cell: str
+    expected: str
+    """The digest of the cell in the sweep."""
+    computed: str
+    why: str
+    """Why the cell in the sweep is not exact; '' if it is."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both have the same digest."""
+        return self.expected == self.computed
+
+
+def choose(plan: Plan, count: int, seed: int) -> list[Cell]:
+    """Return some random cells that are done.
+
+    Raises:
+        ConfigError: if none is.
+    """
+    done = [cell for cell in plan.cells if is_done(cell)]
+    if not done:
+        raise ConfigError(f"no cell of {plan.folder} is done yet: nothing to verify.")
+    chosen = np.random.default_rng(seed).permutation(len(done))[:count]
+    return [done[i] for i in sorted(chosen)]
+
+
+def verify(plan: Plan, cells: list[Cell], stop: StopFlag) -> Iterator[Verified]:
+    """Compute cells again in a temporary folder, and yield both digests of each."""
+    for cell in cells:
+        expected = _run(plan, cell, cell.folder).digest()
+        with tempfile.TemporaryDirectory(prefix="rookery-verify-") as temporary:
+            folder = Path(temporary) / "run"
+            folder.mkdir()
+            with standard_state():
+                session = Session(cell.entry, cell.config, folder, stop)
+                session.run(lambda result: None)
+            computed = _run(plan, cell, folder).digest()
+        why = "" if expected["exact"] else expected["why"]
+        yield Verified(cell.name, expected["run"], computed["run"], why)
+
+
+def _run(plan: Plan, cell: Cell, folder: Path) -> Run:
+    return Run(folder, cell.entry.name, list(plan.named.algorithms))

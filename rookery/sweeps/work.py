@@ -1,0 +1,106 @@
+"""Training the cells of a sweep, one after the other, in this process.
+
+Any number of processes, on any number of machines that share the folder, can do this at the
+same time: each takes the first cell that is neither done nor failed nor taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rookery.algorithms.torch_setup import standard_state
+from rookery.errors import RookeryError
+from rookery.plugins import describe_error
+from rookery.runs.claim import ClaimLost, InUse
+from rookery.runs.log import METRICS, read_lines
+from rookery.runs.session import Session
+from rookery.stop import StopFlag, Stopped
+from rookery.sweeps.cells import (
+    DONE,
+    FAILED,
+    STOPPED,
+    WAITING,
+    record_failure,
+    saved_round,
+    state_of,
+)
+from rookery.sweeps.plan import Cell, Plan
+
+Tell = Callable[..., None]
+"""Called with an event, the name of a cell, and details."""
+START, WARNING = "start", "warning"
+
+
+def work(plan: Plan, stop: StopFlag, tell: Tell) -> None:
+    """Train cells until none is left, or until asked to stop.
+
+    Args:
+        plan: of the sweep.
+        stop: asks to save the current cell and to leave.
+        tell: called when a cell starts, is done, has failed or was stopped.
+
+    Raises:
+        Stopped: if asked to; the current cell is saved.
+    """
+    over: set[str] = set()
+    while (cell := _next(plan, over)) is not None:
+        if stop.is_set:
+            raise Stopped
+        train_cell(plan, cell, stop, tell)
+
+
+def _next(plan: Plan, over: set[str]) -> Cell | None:
+    """Return the first cell that nobody trains; add to `over` what nobody will train."""
+    for cell in plan.cells:
+        if cell.name in over:
+            continue
+        state = state_of(plan, cell)
+        if state in (DONE, FAILED):
+            over.add(cell.name)
+        elif state in (STOPPED, WAITING):
+            return cell
+    return None
+
+
+def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> None:
+    """Train a cell from where it is to its end, if nobody else has taken it.
+
+    An error is written down, and does not stop the others.
+
+    Raises:
+        Stopped: if asked to; the cell is saved.
+    """
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with standard_state():
+            session = Session(cell.entry, cell.config, cell.folder, stop, resume=None)
+            session.show_warning = lambda line: tell(WARNING, cell.name, line=line)
+            tell(START, cell.name, round=session.done)
+            session.run(lambda result: None)
+    except InUse:  # another process was faster
+        return
+    except ClaimLost as error:
+        tell(STOPPED, cell.name, line=str(error))
+    except Stopped:
+        tell(STOPPED, cell.name, round=saved_round(cell))
+        raise
+    except Exception as error:
+        line = str(error) if isinstance(error, RookeryError) else describe_error(error)
+        record_failure(plan, cell, line)
+        tell(FAILED, cell.name, line=line)
+    else:
+        tell(DONE, cell.name, summary=summary_of(cell, session))
+
+
+def summary_of(cell: Cell, session: Session) -> Mapping[str, Any]:
+    """Return what `rookery train --json` prints of a run."""
+    totals, last = session.log.totals(), read_lines(cell.folder / METRICS)[-1:]
+    return {
+        "run": str(cell.folder),
+        "rounds": session.done,
+        "turns": session.done * cell.config.turns_per_round,
+        "updates": totals.updates,
+        "seconds": totals.seconds,
+        "agents": last[0]["agents"] if last else {},
+    }
