@@ -39,7 +39,7 @@ BLOCK_SECONDS = 5.0
 """How much is timed for each later judgement."""
 START_SECONDS = 6.0
 """The cost of starting processes: each loads torch, and slows rounds down meanwhile."""
-WORTHWHILE = 1.1
+WORTHWHILE = 1.05
 """The least speedup for which processes are started."""
 SLOWER = 1.05
 """How much slower than one process several must be to be given up."""
