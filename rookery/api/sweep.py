@@ -25,7 +25,16 @@ from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.access import is_file
 from rookery.sweeps.axes import Axis, Question, parse_seeds
-from rookery.sweeps.cells import STATES, failures, state_of, unlike
+from rookery.sweeps.cells import (
+    STATES,
+    failures,
+    has_begun,
+    is_done,
+    rounds_of,
+    state_of,
+    summary_of,
+    unlike,
+)
 from rookery.sweeps.local import LocalSweep, Outcome, Say
 from rookery.sweeps.plan import Plan, named_in, new_plan, read_plan
 
@@ -188,13 +197,16 @@ def status_of(plan: Plan) -> SweepStatus:
 def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> Outcome:
     """Train all cells on this machine that are not done, with progress.
 
+    Several processes can do this at the same time, on the same sweep: they share out the
+    cells, and each returns when all are done.
+
     Raises:
         Stopped: if asked to stop; all cells are saved.
         CellsFailed: if some have failed.
     """
-    folders = {cell.name: cell.folder for cell in plan.cells}
-    rounds = {cell.name: cell.config.rounds for cell in plan.cells}
-    with CellsProgress(err, folders, rounds, quiet) as progress:
+    folders = {cell.label: cell.folder for cell in plan.cells}
+    rounds = {cell.label: rounds_of(cell) for cell in plan.cells}
+    with CellsProgress(err, folders, rounds, quiet, plan.noun) as progress:
         outcome = LocalSweep(plan, stop, progress, say, warn).run()
     if outcome.failed:
         raise failure_of(plan, outcome.failed)
@@ -203,6 +215,10 @@ def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> 
 
 def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
     """Return the error for cells that have failed."""
+    if plan.is_seeds:
+        cells = [cell for cell in plan.cells if cell.name in failed]
+        lines = [f"{cell.label} failed: {failed[cell.name]}" for cell in cells]
+        return CellsFailed("; ".join(lines))
     name, line = next(iter(failed.items()))
     others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     again = command("sweep", "go", plan.folder)
@@ -210,6 +226,53 @@ def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
         f"{len(failed)} of {len(plan.cells)} cells failed: {name}{others}: {line} All "
         f"others are done; try the failed ones again with: {again}"
     )
+
+
+def train_cells(plan: Plan, progress: bool | None) -> None:
+    """Train all cells as `rookery.train` and `rookery.sweep` do.
+
+    Warnings are Python warnings, and Ctrl-C stops and saves all cells.
+
+    Args:
+        plan: of the sweep.
+        progress: whether to show it; None in a terminal or a notebook only.
+    """
+    quiet = progress is False
+    if progress is None:
+        quiet = not (err.is_terminal or in_notebook())
+    tell = _ignore if quiet else say
+    stop = StopFlag()
+    is_main = threading.current_thread() is threading.main_thread()
+    try:
+        with stop.listening() if is_main else nullcontext():
+            train_here(plan, stop, quiet, tell, warn)
+    except Stopped:
+        for line in lines_when_stopped(plan):
+            tell(line)
+        raise KeyboardInterrupt from None
+
+
+def lines_when_stopped(plan: Plan) -> list[str]:
+    """Return what to tell about a sweep that `rookery resume` can go on with."""
+    named = plan.named.arguments()
+    code = [word.replace("--probe=", "probe.code=") for word in named]
+    lines = [f"Stopped. Resume: {command('resume', plan.folder, *code)}"]
+    if waiting := sum(not has_begun(cell) for cell in plan.cells):
+        lines.append(
+            f"{waiting} of the {plan.noun} had not started; resuming starts them."
+        )
+    return lines
+
+
+def summaries_of(plan: Plan) -> dict[str, Any]:
+    """Return what `rookery train --json` prints of a sweep, or of several seeds."""
+    done = [cell for cell in plan.cells if is_done(cell)]
+    if plan.is_seeds:
+        done.sort(key=lambda cell: cell.seed)
+        cells = {str(cell.seed): summary_of(cell) for cell in done}
+    else:
+        cells = {cell.name: summary_of(cell) for cell in done}
+    return {"run": str(plan.folder), plan.noun: cells}
 
 
 @guarded()
@@ -240,16 +303,7 @@ def sweep(
     fixed = tuple(f"{key}={toml_value(value)}" for key, value in _flat(settings))
     question = Question(tuple(listed), axes, tuple(parse_seeds(seeds)), fixed)
     plan = new_plan(question, None if run is None else Path(run), named_in(question))
-    quiet = progress is False
-    if progress is None:
-        quiet = not (err.is_terminal or in_notebook())
-    stop = StopFlag()
-    is_main = threading.current_thread() is threading.main_thread()
-    try:
-        with stop.listening() if is_main else nullcontext():
-            train_here(plan, stop, quiet, _ignore if quiet else say, warn)
-    except Stopped:
-        raise KeyboardInterrupt from None
+    train_cells(plan, progress)
     return Sweep(plan.folder)
 
 
