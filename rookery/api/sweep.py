@@ -25,13 +25,16 @@ from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.access import is_file
 from rookery.sweeps.axes import Axis, Question, parse_seeds
-from rookery.sweeps.cells import STATES, failures, state_of
+from rookery.sweeps.cells import STATES, failures, state_of, unlike
 from rookery.sweeps.local import LocalSweep, Outcome, Say
-from rookery.sweeps.plan import Named, Plan, new_plan, read_plan
+from rookery.sweeps.plan import Plan, named_in, new_plan, read_plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
+
+MOST_NAMED = 10
+"""Cells that an error names."""
 
 
 class CellsFailed(RookeryError):
@@ -53,6 +56,8 @@ class SweepStatus:
     """Not begun."""
     failures: dict[str, str]
     """One line for each cell that has failed."""
+    unlike: dict[str, str]
+    """Why a cell may differ from the others, such as another version of torch."""
 
     @property
     def left(self) -> int:
@@ -66,7 +71,9 @@ class SweepStatus:
     def __str__(self) -> str:
         counts = [f"{getattr(self, name)} {name}" for name in STATES if getattr(self, name)]
         lines = [f"{self.sweep}: {self.cells} cells: {', '.join(counts)}"]
-        return "\n".join([*lines, *(f"{k} failed: {v}" for k, v in self.failures.items())])
+        lines += [f"{name} failed: {line}" for name, line in self.failures.items()]
+        lines += [f"{name} is unlike the others: {why}" for name, why in self.unlike.items()]
+        return "\n".join(lines)
 
 
 class Sweep:
@@ -172,7 +179,13 @@ def status_of(plan: Plan) -> SweepStatus:
     """Return how far all cells of a sweep are."""
     states = [state_of(plan, cell) for cell in plan.cells]
     counts = {name: states.count(name) for name in STATES}
-    return SweepStatus(str(plan.folder), len(states), **counts, failures=failures(plan))
+    return SweepStatus(
+        str(plan.folder),
+        len(states),
+        **counts,
+        failures=failures(plan),
+        unlike=unlike(plan),
+    )
 
 
 def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> Outcome:
@@ -193,12 +206,12 @@ def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> 
 
 def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
     """Return the error for cells that have failed."""
-    name, line = next(iter(failed.items()))
-    others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    again = command("sweep", "go", plan.folder)
+    names = [*list(failed)[:MOST_NAMED], *(["…"] if len(failed) > MOST_NAMED else [])]
+    first = next(iter(failed.values())).rstrip(".")
+    again = command("sweep", "go", plan.folder, *plan.named.arguments())
     return CellsFailed(
-        f"{len(failed)} of {len(plan.cells)} cells failed: {name}{others}: {line} All "
-        f"others are done; try the failed ones again with: {again}"
+        f"{len(failed)} of {len(plan.cells)} cells failed: {', '.join(names)}. The first: "
+        f"{first}. Try them again with: {again}"
     )
 
 
@@ -229,7 +242,7 @@ def sweep(
     axes = tuple(_axis(keys, values) for keys, values in (vary or {}).items())
     fixed = tuple(f"{key}={toml_value(value)}" for key, value in _flat(settings))
     question = Question(tuple(listed), axes, tuple(parse_seeds(seeds)), fixed)
-    plan = new_plan(question, None if run is None else Path(run), Named())
+    plan = new_plan(question, None if run is None else Path(run), named_in(question))
     quiet = progress is False
     if progress is None:
         quiet = not (err.is_terminal or in_notebook())

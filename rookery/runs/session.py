@@ -115,10 +115,10 @@ class Session:
             is_refusal = isinstance(error, (ConfigError, *LEAVING))
             if not is_refusal:
                 self._log_failure(error)
-            self._leave_folder()
             shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
-            if is_refusal and not resume:
-                shutil.rmtree(folder, ignore_errors=True)  # there is no run
+            if is_refusal and not resume:  # there is no run
+                self._discard_folder()
+            self._leave_folder()
             raise
         self.start = self.training.boundary or 0
         """The last complete round when this session started."""
@@ -389,6 +389,15 @@ class Session:
         self._stop.regularly = lambda: None
         self.log.close()
         self._claim.close()
+
+    def _discard_folder(self) -> None:
+        """Delete the folder, but nothing of another process that takes its place."""
+        gone = self.folder.with_name(f".{self.folder.name}-{self._claim.token}")
+        try:
+            self.folder.rename(gone)
+        except OSError:
+            gone = self.folder
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _delete_memory(self) -> None:
         """Delete the memory files, all or none: a run cannot continue from some of them."""

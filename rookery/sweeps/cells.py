@@ -12,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rookery.errors import ArrayFileError
 from rookery.runs.claim import is_held
 from rookery.runs.folder import CHECKPOINTS, CONFIG
+from rookery.runs.seal import DECIDES_BITS
 from rookery.storage.access import is_file
-from rookery.storage.checkpoints import checkpoints_in, number_of
+from rookery.storage.checkpoints import checkpoints_in, number_of, read_manifest
 from rookery.storage.files import replace_whole
 from rookery.sweeps.plan import Cell, Plan
 
@@ -69,6 +71,28 @@ def failures(plan: Plan) -> dict[str, str]:
         with suppress(OSError, ValueError, KeyError):
             content: dict[str, Any] = json.loads(_failure_file(plan, cell).read_text())
             lines[cell.name] = str(content["line"])
+    return lines
+
+
+def unlike(plan: Plan) -> dict[str, str]:
+    """Return the cells that are done and may differ from others, with why for each."""
+    lines: dict[str, str] = {}
+    for cell in filter(is_done, plan.cells):
+        try:
+            manifest = read_manifest(checkpoints_in(cell.folder / CHECKPOINTS)[0])
+        except ArrayFileError as error:
+            lines[cell.name] = str(error)
+            continue
+        planned = cell.group.seal["begun"]
+        changes = [
+            f"{key} {manifest.get(key)} (planned with {planned[key]})"
+            for key in DECIDES_BITS
+            if manifest.get(key) != planned[key]
+        ]
+        if manifest.get("inexact"):
+            lines[cell.name] = str(manifest["inexact"])
+        elif changes:
+            lines[cell.name] = f"it was computed with {' and '.join(changes)}."
     return lines
 
 

@@ -16,10 +16,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import isinf
 from typing import Any, Protocol
 
 from rookery.errors import RookeryError
-from rookery.stop import StopFlag, Stopped
+from rookery.stop import UNFINISHED, StopFlag, Stopped
 from rookery.supervisor.launcher import ending
 from rookery.sweeps.cells import (
     DONE,
@@ -36,7 +38,7 @@ from rookery.training.autoscale import cores
 
 POLL_SECONDS = 0.1
 MOST_FALSE_STARTS = 3
-"""If so many processes die before they take a cell, no more are started."""
+"""If so many processes in a row die before they take a cell, no more are started."""
 CODE = (
     "import sys; from rookery.supervisor.child import die_with; "
     "die_with(int(sys.argv.pop(1))); from rookery.cli.app import main; main()"
@@ -90,6 +92,8 @@ class LocalSweep:
         self._processes: list[_Process] = []
         self._deaths: Counter[tuple[str, int]] = Counter()
         self._done = self._false_starts = 0
+        self._is_leaving = False
+        """Whether a process was asked to stop, or its time was over: no more are started."""
         self._warnings: set[str] = set()
         self.outcome = Outcome()
 
@@ -115,7 +119,7 @@ class LocalSweep:
         finally:
             for process in self._processes:
                 process.close()
-        if self._stop.is_set and not self._is_over(left):
+        if (self._stop.is_set or self._is_leaving) and not self._is_over(left):
             raise Stopped
         return self.outcome
 
@@ -125,7 +129,9 @@ class LocalSweep:
 
     def _start(self) -> _Process:
         folder, code = str(self._plan.folder), self._plan.named.arguments()
-        return _Process(["sweep", "work", folder, *code, "--json"])
+        until = self._stop.until
+        end = [] if isinf(until) else [f"--until={datetime.fromtimestamp(until, UTC)}"]
+        return _Process(["sweep", "work", folder, *code, *end, "--json"])
 
     def _ask_to_stop(self) -> None:
         for process in self._processes:
@@ -142,7 +148,8 @@ class LocalSweep:
             if code is None:
                 continue
             self._processes.remove(process)
-            if code != 0 and not self._stop.is_set:
+            self._is_leaving |= code == UNFINISHED
+            if code not in (0, UNFINISHED) and not self._stop.is_set:
                 self._bury(process, code)
                 self._processes.append(self._start())
             process.close()
@@ -150,6 +157,7 @@ class LocalSweep:
     def _take(self, process: _Process, event: dict[str, Any]) -> None:
         kind, name = event["event"], event["cell"]
         process.cell = name if kind in (START, WARNING) else None
+        self._false_starts = 0
         if kind == DONE:
             self._done += 1
             self.outcome.summaries[name] = event["summary"]
@@ -201,7 +209,7 @@ class _Process:
     def __init__(self, arguments: list[str]) -> None:
         self._stdout, self._stderr = (os.memfd_create(name) for name in ("out", "err"))
         self.popen = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(os.getpid()), *arguments],
+            [sys.executable, "-P", "-c", CODE, str(os.getpid()), *arguments],
             stdout=self._stdout,
             stderr=self._stderr,
             start_new_session=True,

@@ -8,9 +8,10 @@ a checksum, and names code only in order to refuse it unless the user names it a
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +22,16 @@ from rookery.config.run import Config
 from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
-from rookery.evaluation.probes import check_named, probe_of
+from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry, entries_by_name
-from rookery.protocol.user_files import code_of_agent
+from rookery.printing import command
+from rookery.protocol.user_files import code_of_agent, sums_as_named
 from rookery.runs.agent_files import origin_checksum, origins_of
 from rookery.runs.configure import configure
 from rookery.runs.folder import new_run
 from rookery.runs.run import is_named, trusted_entry, untrusted_algorithms
 from rookery.runs.seal import seal_of
+from rookery.storage.access import is_file
 from rookery.storage.arrays import Damaged
 from rookery.storage.summed_json import read_with_checksum, write_with_checksum
 from rookery.sweeps.axes import Question
@@ -64,6 +67,14 @@ class Named:
     games: Sequence[str] = ()
     algorithms: Sequence[str] = ()
     probes: Sequence[str] = ()
+
+    def with_all(self, other: Named) -> Named:
+        """Return what this or the other one names."""
+        return Named(
+            [*self.games, *other.games],
+            [*self.algorithms, *other.algorithms],
+            [*self.probes, *other.probes],
+        )
 
     def arguments(self) -> list[str]:
         """Return the options that name it again in another process."""
@@ -117,14 +128,14 @@ class Plan:
             named = self.named.games[0]
         entry = trusted_entry(self.folder / SWEEP, group.tree, named)
         config = resolve(group.tree, entry.settings)
-        settings = [config, *config.agents.values()]
-        used = [name for each in settings for name in code_of_agent(each)]
-        if missing := untrusted_algorithms(used, self.named.algorithms):
-            raise ConfigError(
-                f"{self.folder / SWEEP} names {missing[0]!r}, which is not built in. If "
-                f"you trust this code, add: --algorithm {missing[0]}"
-            )
-        check_named(config, self.named.probes, str(self.folder / SWEEP))
+        _refuse_unnamed(config, self.named, self.folder / SWEEP)
+        now = sums_as_named(config)
+        for name, checksum in group.seal["files"].items():
+            if now.get(name) != checksum:
+                raise ConfigError(
+                    f"{name} has changed since {self.folder} was planned: put it back as "
+                    "it was, or plan the sweep again into another folder."
+                )
         return entry
 
     @cached_property
@@ -160,43 +171,123 @@ def read_plan(folder: Path) -> dict[str, Any]:
     return content
 
 
-def new_plan(question: Question, folder: Path | None, named: Named) -> Plan:
-    """Check all cells of a sweep, write its plan into a new folder, and return it."""
-    groups = groups_of(question)
+def new_plan(
+    question: Question, folder: Path | None, named: Named, file: Path | None = None
+) -> Plan:
+    """Check all cells of a sweep, write its plan into a new folder, and return it.
+
+    Args:
+        question: what the sweep asks for.
+        folder: of the sweep; by default the next free one in runs/. If it holds the same
+            plan already, that one is returned, to be continued.
+        named: code that the user has named.
+        file: as for `groups_of`.
+    """
+    groups = [asdict(group) for group in groups_of(question, named, file)]
+    content = {"layout": LAYOUT, "seeds": list(question.seeds), "groups": groups}
+    if folder is not None and is_file(folder / SWEEP):
+        plan = Plan(folder, named)
+        if _comparable(read_plan(folder)) != _comparable(content):
+            raise ConfigError(
+                f"{folder} holds another sweep: choose another folder with --run, or go "
+                f"on with that one: {command('sweep', 'go', folder)}"
+            )
+        return plan
     is_one_game = len(question.games) == 1
     path = new_run(folder, f"{question.games[0]}-sweep" if is_one_game else "sweep")
-    content = {"layout": LAYOUT, "seeds": list(question.seeds)}
-    write_with_checksum(path / SWEEP, {**content, "groups": [asdict(x) for x in groups]})
+    write_with_checksum(path / SWEEP, content)
     return Plan(path, named)
 
 
-def groups_of(question: Question) -> list[Group]:
+def _comparable(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plan asks for, without where it was written."""
+    groups = [
+        {**group, "seal": {k: v for k, v in group["seal"].items() if k != "begun"}}
+        for group in content["groups"]
+    ]
+    return json.loads(json.dumps({"seeds": content["seeds"], "groups": groups}))
+
+
+def named_in(question: Question) -> Named:
+    """Return the code that a question names, which the user has typed."""
+    games = [game for game in question.games if game not in entries_by_name()]
+    named: dict[str, list[str]] = {"algorithm": [], "module": [], "code": []}
+    steps = [step for axis in question.axes for step in axis.steps()]
+    pairs = [tuple(word.split("=", 1)) for word in question.fixed]
+    for key, value in [*pairs, *(item for step in steps for item in step.items())]:
+        last = key.rpartition(".")[2].strip("\"'")
+        if last in named:
+            named[last].append(value.strip("\"'"))
+    return Named(games, [*named["algorithm"], *named["module"]], named["code"])
+
+
+def groups_of(
+    question: Question, named: Named | None = None, file: Path | None = None
+) -> list[Group]:
     """Return all groups that a sweep asks for, with every setting checked.
+
+    Args:
+        question: what the sweep asks for.
+        named: code that the user has named.
+        file: the file that the question is from, if it is; code that it names must be in
+            `named`.
 
     Raises:
         ConfigError: naming the combination that is impossible.
     """
     groups: list[Group] = []
+    by_config: dict[str, str] = {}
     for game, settings in question.combinations():
         overrides = [f"{key}={value}" for key, value in settings.items()]
+        combination = " ".join([game, *overrides])
         try:
-            group = _group(game, settings, [*question.fixed, *overrides])
+            if file is not None:
+                _refuse_unnamed_game(game, named or Named(), file)
+            entry, config = configure(game, [*question.fixed, *overrides])
+            if file is not None:
+                _refuse_unnamed(config, named or Named(), file)
+            group = _group(entry, config, settings)
         except ConfigError as error:
             if not overrides:
                 raise
-            combination = " ".join([game, *overrides])
             raise ConfigError(*(f"{combination}: {x}" for x in error.problems)) from None
         taken = {other.folder for other in groups}
         folder = next(x for x in _names(question, game, settings) if x not in taken)
         groups.append(Group(folder, *group))
+        if (same := by_config.setdefault(groups[-1].config, combination)) != combination:
+            raise ConfigError(f"{combination} is the same as {same}: name each once.")
     return groups
 
 
+def _refuse_unnamed_game(game: str, named: Named, where: Path) -> None:
+    if game not in entries_by_name() and not is_named(game, named.games):
+        raise ConfigError(
+            f"{where} names {game!r}, which is not a built-in game. If you trust this "
+            f"code, add: --game {game}"
+        )
+
+
+def _refuse_unnamed(config: Config, named: Named, where: Path) -> None:
+    """Refuse algorithms, networks and probes that a file names and the user does not."""
+    settings = [config, *config.agents.values()]
+    used = [name for each in settings for name in code_of_agent(each)]
+    if missing := untrusted_algorithms(used, named.algorithms):
+        raise ConfigError(
+            f"{where} names {missing[0]!r}, which is not built in. If you trust this code, "
+            f"add: --algorithm {missing[0]}"
+        )
+    probe = config.probe.code
+    if probe and not is_named(probe, named.probes):
+        raise ConfigError(
+            f"{where} names the probe {probe!r}, which is code. If you trust it, add: "
+            f"--probe {probe}"
+        )
+
+
 def _group(
-    game: str, settings: dict[str, str], overrides: Sequence[str]
+    entry: Entry, config: Config, settings: dict[str, str]
 ) -> tuple[str, dict[str, str], str, dict[str, Any]]:
     """Return the parts of a group except its folder."""
-    entry, config = configure(game, overrides)
     # Side by side, cells fill the cores best with one process each.
     workers = 0 if config.workers == "auto" else config.workers
     config = config.model_copy(update={"workers": workers})

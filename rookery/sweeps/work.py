@@ -72,11 +72,12 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> None:
         Stopped: if asked to; the cell is saved.
     """
     cell.folder.mkdir(parents=True, exist_ok=True)
+    tell(START, cell.name, round=saved_round(cell))  # building may be what it dies of
     try:
         with standard_state():
             session = Session(cell.entry, cell.config, cell.folder, stop, resume=None)
-            session.show_warning = lambda line: tell(WARNING, cell.name, line=line)
-            tell(START, cell.name, round=session.done)
+            session.say = lambda line: tell(WARNING, cell.name, line=line)
+            session.show_warning = session.say
             session.run(lambda result: None)
     except InUse:  # another process was faster
         return
