@@ -43,17 +43,27 @@ def work(plan: Plan, stop: StopFlag, tell: Tell) -> None:
     Raises:
         Stopped: if asked to; the current cell is saved.
     """
-    over: set[str] = set()
-    while (cell := _next(plan, over)) is not None:
+    over, refused = set[str](), set[str]()
+    while (cell := _next(plan, over, refused)) is not None:
         if stop.is_set:
             raise Stopped
-        train_cell(plan, cell, stop, tell)
+        if train_cell(plan, cell, stop, tell):
+            refused.clear()
+        else:
+            refused.add(cell.name)
 
 
-def _next(plan: Plan, over: set[str]) -> Cell | None:
-    """Return the first cell that nobody trains; add to `over` what nobody will train."""
+def _next(plan: Plan, over: set[str], refused: set[str]) -> Cell | None:
+    """Return the first cell that nobody trains; add to `over` what nobody will train.
+
+    Args:
+        plan: of the sweep.
+        over: cells that need not be looked at again.
+        refused: cells that turned out to be in use. From outside that can be hard to see:
+            clocks of different machines may differ.
+    """
     for cell in plan.cells:
-        if cell.name in over:
+        if cell.name in over or cell.name in refused:
             continue
         state = state_of(plan, cell)
         if state in (DONE, FAILED):
@@ -63,8 +73,8 @@ def _next(plan: Plan, over: set[str]) -> Cell | None:
     return None
 
 
-def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> None:
-    """Train a cell from where it is to its end, if nobody else has taken it.
+def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
+    """Train a cell from where it is to its end; return False if it is in use.
 
     An error is written down, and does not stop the others.
 
@@ -80,7 +90,7 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> None:
             session.show_warning = session.say
             session.run(lambda result: None)
     except InUse:  # another process was faster
-        return
+        return False
     except ClaimLost as error:
         tell(STOPPED, cell.name, line=str(error))
     except Stopped:
@@ -92,6 +102,7 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> None:
         tell(FAILED, cell.name, line=line)
     else:
         tell(DONE, cell.name, summary=summary_of(cell, session))
+    return True
 
 
 def summary_of(cell: Cell, session: Session) -> Mapping[str, Any]:

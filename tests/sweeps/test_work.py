@@ -12,6 +12,7 @@ import pytest
 from rookery.runs.claim import Claim
 from rookery.stop import UNFINISHED, StopFlag, Stopped
 from rookery.storage.checkpoints import checkpoints_in
+from rookery.sweeps import cells
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
@@ -102,6 +103,24 @@ def test_a_cell_that_somebody_else_trains_is_left_to_them(tmp_path: Path) -> Non
     assert states(plan) == [RUNNING, DONE]
     claim.close()
     assert [event[1] for event in worked(plan)] == [first.name, first.name]
+
+
+def test_a_cell_that_only_seems_free_does_not_keep_a_worker_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is if the clock of this machine is fast: claims seem to be over."""
+    plan = planned(tmp_path / "sweep", seeds="0..2")
+    first, *others = plan.cells
+    first.folder.mkdir(parents=True)
+    claim = Claim(first.folder)
+    monkeypatch.setattr(cells, "is_held", lambda folder: False)
+
+    events = worked(plan)
+
+    claim.close()
+    done = [name for kind, name, _ in events if kind == DONE]
+    assert done == [cell.name for cell in others]
+    assert len(events) == 2 * len(others) + 2  # it was tried once before, and once after
 
 
 def test_a_worker_that_is_stopped_before_its_first_round_leaves_no_half_cell(
