@@ -34,12 +34,18 @@ SETTINGS: dict[str, Any] = {
     "checkpoints.every_rounds": EVERY,
     "checkpoints.weights_every_rounds": 0,
 }
-WORDS = overrides(SETTINGS)
+
+
+def words_of(*words: str, **changes: Any) -> list[str]:
+    """Return the words for a sweep of small cells, in which others take precedence."""
+    given = {key for word in words for key in word.partition("=")[0].split(":")}
+    settings = {**SETTINGS, **changes}
+    return [*overrides({k: v for k, v in settings.items() if k not in given}), *words]
 
 
 def planned(folder: Path, *words: str, games: str = FIELD, seeds: str = "0..1") -> Plan:
     """Plan a sweep of small cells."""
-    question = parse_words(games, [*WORDS, *words], parse_seeds(seeds))
+    question = parse_words(games, words_of(*words), parse_seeds(seeds))
     return new_plan(question, folder, named_in(question))
 
 
@@ -88,8 +94,7 @@ class Command:
 
     def plan(self, *words: str, **changes: Any) -> None:
         """Start a sweep of small cells."""
-        settings = overrides({**SETTINGS, **changes})
-        self.start(FIELD, *settings, *words, "--run", str(self.sweep))
+        self.start(FIELD, *words_of(*words, **changes), "--run", str(self.sweep))
 
     def go(self, *more: str, command: str = "go") -> None:
         """Go on with the sweep."""

@@ -120,7 +120,7 @@ def test_a_cell_that_only_seems_free_does_not_keep_a_worker_from_the_others(
     claim.close()
     done = [name for kind, name, _ in events if kind == DONE]
     assert done == [cell.name for cell in others]
-    assert len(events) == 2 * len(others) + 2  # it was tried once before, and once after
+    assert len(events) == 2 * len(others) + 3  # it was tried before each, and at the end
 
 
 def test_a_worker_that_is_stopped_before_its_first_round_leaves_no_half_cell(
