@@ -24,6 +24,7 @@ from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
 from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry, entries_by_name
+from rookery.local_code import is_local
 from rookery.printing import command
 from rookery.protocol.user_files import code_of_agent, sums_as_named
 from rookery.runs.agent_files import origin_checksum, origins_of
@@ -124,8 +125,8 @@ class Plan:
     def _trusted(self, group: Group) -> Entry:
         """Return the game of a group, if all its code is built in or was named."""
         named = next((x for x in self.named.games if is_named(group.game, [x])), None)
-        if named is None and self.named.games and group.game not in entries_by_name():
-            named = self.named.games[0]
+        if not is_local(group.game):  # for what is in a notebook there is no option
+            _refuse_unnamed_game(group.game, self.named, self.folder / SWEEP)
         entry = trusted_entry(self.folder / SWEEP, group.tree, named)
         config = resolve(group.tree, entry.settings)
         _refuse_unnamed(config, self.named, self.folder / SWEEP)

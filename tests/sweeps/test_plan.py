@@ -226,10 +226,11 @@ def test_a_users_game_must_be_named_again(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError) as error:
         Plan(tmp_path / "sweep")
-    assert str(error.value).endswith(
-        f"If you trust this code, add: --game {FIELD} (in Python: game=\"{FIELD}\")"
+    assert str(error.value) == (
+        f"{tmp_path}/sweep/sweep.json names {FIELD!r}, which is not a built-in game. If you "
+        f"trust this code, add: --game {FIELD}"
     )
-    with pytest.raises(ConfigError, match="If you trust this code, give instead: --game"):
+    with pytest.raises(ConfigError, match="If you trust this code, add: --game"):
         Plan(tmp_path / "sweep", Named(["./other.py:Field"]))
 
     assert len(Plan(tmp_path / "sweep", Named([FIELD])).cells) == 2
@@ -240,7 +241,7 @@ def test_of_several_users_games_each_must_be_named_again(tmp_path: Path) -> None
     other = f"{tmp_path}/x.py:Field"
     planned(tmp_path / "sweep", games=f"{FIELD},{other},iterated_chicken", seeds="0")
 
-    with pytest.raises(ConfigError, match=r"give instead: --game \S+x\.py:Field"):
+    with pytest.raises(ConfigError, match=r"add: --game \S+/x\.py:Field"):
         Plan(tmp_path / "sweep", Named([FIELD]))
 
     assert len(Plan(tmp_path / "sweep", Named([other, FIELD])).cells) == 3
