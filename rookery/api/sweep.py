@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+MOST_NAMED = 10
+"""Cells that an error names."""
+
 
 class CellsFailed(RookeryError):
     """Some cells of a sweep have failed; the others are done."""
@@ -219,12 +222,12 @@ def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
         cells = [cell for cell in plan.cells if cell.name in failed]
         lines = [f"{cell.label} failed: {failed[cell.name]}" for cell in cells]
         return CellsFailed("; ".join(lines))
-    name, line = next(iter(failed.items()))
-    others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    again = command("sweep", "go", plan.folder)
+    names = [*list(failed)[:MOST_NAMED], *(["…"] if len(failed) > MOST_NAMED else [])]
+    first = next(iter(failed.values())).rstrip(".")
+    again = command("sweep", "go", plan.folder, *plan.named.arguments())
     return CellsFailed(
-        f"{len(failed)} of {len(plan.cells)} cells failed: {name}{others}: {line} All "
-        f"others are done; try the failed ones again with: {again}"
+        f"{len(failed)} of {len(plan.cells)} cells failed: {', '.join(names)}. The first: "
+        f"{first}. Try them again with: {again}"
     )
 
 

@@ -204,6 +204,8 @@ def _listed(tree: Mapping[str, Any], name: str, file: Path) -> list[Any]:
 
 def _axis_of(table: Mapping[str, Any], file: Path) -> Axis:
     columns = dict(_flat_lists(table, file))
+    if not columns:
+        raise ConfigError(f"an axis in {file} is empty: give a setting with its values.")
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
         raise ConfigError(

@@ -157,8 +157,8 @@ class Plan:
     def _trusted(self, group: Group, asked: Mapping[str, Any]) -> Entry:
         """Return the game of a group, if all its code is built in or was named."""
         named = next((x for x in self.named.games if is_named(group.game, [x])), None)
-        if named is None and self.named.games and group.game not in entries_by_name():
-            named = self.named.games[0]
+        if not is_local(group.game):  # for what is in a notebook there is no option
+            _refuse_unnamed_game(group.game, self.named, self.folder / SWEEP)
         entry = trusted_entry(self.folder / SWEEP, group.tree, named)
         config = resolve(merge(group.tree, asked), entry.settings)
         with_resume = ", or with `rookery resume`: probe.code=" if self.is_seeds else ""

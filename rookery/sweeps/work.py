@@ -52,29 +52,28 @@ def work(plan: Plan, stop: StopFlag, tell: Tell) -> None:
     Raises:
         Stopped: if asked to; the current cell is saved.
     """
-    over: set[str] = set()
-    taken: set[str] = set()
-    while (cell := _next(plan, over, taken)) is not None:
+    over, refused = set[str](), set[str]()
+    while (cell := _next(plan, over, refused)) is not None:
         if stop.is_set:
             raise Stopped
         if train_cell(plan, cell, stop, tell):
             over.add(cell.name)
+            refused.clear()
         else:
-            taken.add(cell.name)
+            refused.add(cell.name)
 
 
-def _next(plan: Plan, over: set[str], taken: set[str]) -> Cell | None:
-    """Return the first cell that nobody trains.
+def _next(plan: Plan, over: set[str], refused: set[str]) -> Cell | None:
+    """Return the first cell that nobody trains; add to `over` what nobody will train.
 
     Args:
         plan: of the sweep.
-        over: cells that nobody will train; those that are found to be are added.
-        taken: cells that others have just taken, to be left out now; emptied.
+        over: cells that need not be looked at again.
+        refused: cells that turned out to be in use. From outside that can be hard to see:
+            clocks of different machines may differ.
     """
-    left_out = over | taken
-    taken.clear()
     for cell in plan.cells:
-        if cell.name in left_out:
+        if cell.name in over or cell.name in refused:
             continue
         state = state_of(plan, cell)
         if state in (DONE, FAILED):
