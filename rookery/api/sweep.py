@@ -14,17 +14,22 @@ import numpy as np
 from rookery.api.cells_progress import CellsProgress
 from rookery.api.display import in_notebook
 from rookery.api.results import interval, plot, table
-from rookery.config.messages import toml_value
+from rookery.config.messages import KeyPath, toml_value
+from rookery.config.parse import plain
+from rookery.config.run import all_in_one
 from rookery.errors import ConfigError, RookeryError, checked, warn
 from rookery.evaluation.tables import pandas_or_advice
+from rookery.games.registry import find
+from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import command, err, say
+from rookery.runs.configure import tree_of
 from rookery.runs.folder import CONFIG
 from rookery.runs.log import METRICS, read_lines
 from rookery.runs.overview import Overview
 from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
 from rookery.storage.access import is_file
-from rookery.sweeps.axes import Axis, Question, parse_seeds
+from rookery.sweeps.axes import Axis, Question, flat, parse_seeds
 from rookery.sweeps.cells import (
     STATES,
     failures,
@@ -48,6 +53,13 @@ MOST_NAMED = 10
 
 class CellsFailed(RookeryError):
     """Some cells of a sweep have failed; the others are done."""
+
+
+class SeedsFailed(CellsFailed):
+    """Some of several seeds of one run have failed; the others are done."""
+
+    exit_code = 2
+    """That of a single run that fails."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +233,7 @@ def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
     if plan.is_seeds:
         cells = [cell for cell in plan.cells if cell.name in failed]
         lines = [f"{cell.label} failed: {failed[cell.name]}" for cell in cells]
-        return CellsFailed("; ".join(lines))
+        return SeedsFailed("; ".join(lines))
     names = [*list(failed)[:MOST_NAMED], *(["…"] if len(failed) > MOST_NAMED else [])]
     first = next(iter(failed.values())).rstrip(".")
     again = command("sweep", "go", plan.folder, *plan.named.arguments())
@@ -280,7 +292,7 @@ def summaries_of(plan: Plan) -> dict[str, Any]:
 
 @guarded()
 def sweep(
-    games: str | Sequence[str],
+    games: str | type | Sequence[str | type],
     /,
     *,
     vary: Mapping[str | tuple[str, ...], Iterable[Any]] | None = None,
@@ -292,7 +304,7 @@ def sweep(
     """Train every combination of games, settings and seeds, and return the sweep.
 
     Args:
-        games: one or several, by name.
+        games: one or several, by name or as classes.
         vary: the values of every setting to vary: `{"learning_rate": [1e-4, 3e-4]}`. A
             tuple of names varies together: `{("worlds", "batch_size"): [(8, 32)]}`.
         seeds: of every combination, as for `rookery.train`.
@@ -300,12 +312,22 @@ def sweep(
             with the same plan, it is continued.
         progress: as for `rookery.train`.
         **settings: that all cells have in common, as for `rookery.train`.
+
+    Classes must be in files, so that the processes that train the cells can import them.
     """
-    listed = [games] if isinstance(games, str) else list(games)
+    listed = [games] if isinstance(games, str | type) else list(games)
+    names = tuple(game if isinstance(game, str) else find(game).name for game in listed)
     axes = tuple(_axis(keys, values) for keys, values in (vary or {}).items())
-    fixed = tuple(f"{key}={toml_value(value)}" for key, value in _flat(settings))
-    question = Question(tuple(listed), axes, tuple(parse_seeds(seeds)), fixed)
-    plan = new_plan(question, None if run is None else Path(run), named_in(question))
+    fixed = tuple(f"{key}={value}" for key, value in flat(_plain(tree_of(settings))))
+    question = Question(names, axes, tuple(parse_seeds(seeds)), fixed)
+    named = named_in(question)
+    for code in (*named.games, *named.algorithms, *named.probes):
+        if is_local(code):
+            raise ConfigError(
+                f"{short_name(code)} is defined in a notebook or a script, where the "
+                "processes of a sweep cannot import it: put it into a file."
+            )
+    plan = new_plan(question, None if run is None else Path(run), named)
     train_cells(plan, progress)
     return Sweep(plan.folder)
 
@@ -330,12 +352,9 @@ def _axis(keys: str | tuple[str, ...], values: Iterable[Any]) -> Axis:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _flat(settings: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", _plain(value)
+    """Return a value as a file would give it, with names in place of code."""
+    problems: dict[KeyPath, str] = {}
+    result = plain(name_of(value) if is_code(value) else value, (), problems)
+    if problems:
+        raise all_in_one(list(problems.values()))
+    return result

@@ -190,7 +190,7 @@ def read_question(file: Path) -> Question:
     if not isinstance(settings, dict):
         raise ConfigError(f"settings in {file} is {shown(settings)}, expected a table.")
     axes = tuple(_axis_of(table, file) for table in _listed(tree, "axes", file))
-    fixed = _flat(settings)
+    fixed = flat(settings)
     seeds = parse_seeds(tree.get("seeds", [0]))
     return Question(tuple(games), axes, tuple(seeds), tuple(f"{k}={v}" for k, v in fixed))
 
@@ -229,11 +229,12 @@ def _flat_lists(
             raise ConfigError(f"{name} in {file} is {shown(value)}, expected a list.")
 
 
-def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings of a tree, by dotted name, as on the command line."""
     for key, value in table.items():
         name = f"{path}{toml_key(key)}"
         if isinstance(value, dict):
-            yield from _flat(value, f"{name}.")
+            yield from flat(value, f"{name}.")
         else:
             yield name, toml_value(value)
 

@@ -52,12 +52,13 @@ def choose(plan: Plan, count: int, seed: int) -> list[Cell]:
 def verify(plan: Plan, cells: list[Cell], stop: StopFlag) -> Iterator[Verified]:
     """Compute cells again in a temporary folder, and yield both digests of each."""
     for cell in cells:
-        expected = _digest_of(plan, cell)
+        expected, run = _digest_of(plan, cell), _run(plan, cell, cell.folder)
         with tempfile.TemporaryDirectory(prefix="rookery-verify-") as temporary:
             folder = Path(temporary) / "run"
             folder.mkdir()
             with standard_state():
-                session = Session(cell.entry, cell.config, folder, stop)
+                # Its own configuration: it may have been trained longer since.
+                session = Session(run.entry, run.config, folder, stop)
                 session.run(lambda result: None)
             computed = _run(plan, cell, folder).digest()
         yield Verified(cell.name, expected["run"], computed["run"], expected["why"])

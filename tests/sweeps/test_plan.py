@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import ConfigError
+from rookery.stop import StopFlag
 from rookery.sweeps.axes import parse_seeds, parse_words, read_question
+from rookery.sweeps.cells import unlike
 from rookery.sweeps.plan import SWEEP, Named, Plan, groups_of, named_in, new_plan
+from rookery.sweeps.work import train_cell
 from tests.sweeps.conftest import FIELD, planned
 
 OWN_ALGORITHM = """
@@ -319,24 +322,24 @@ def test_code_that_only_a_plan_file_names_is_not_imported(
     assert not Path("sweep").exists()
 
 
-def test_a_users_file_that_has_changed_since_is_refused(
+def test_after_a_change_of_a_users_file_cells_are_not_exact_and_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     game, code = "./x.py:Field", Path(FIELD.removesuffix(":Field")).read_text()
     Path("x.py").write_text(code)
     planned(Path("sweep"), games=game)
+    plan = Plan(Path("sweep"), Named([game]))
+    train_cell(plan, plan.cells[0], StopFlag(), lambda *told, **details: None)
+    assert unlike(plan) == {}
+
     Path("x.py").write_text(f"{code}# changed\n")
+    train_cell(plan, plan.cells[1], StopFlag(), lambda *told, **details: None)
 
-    with pytest.raises(ConfigError) as error:
-        Plan(Path("sweep"), Named([game]))
-    assert str(error.value) == (
-        "./x.py has changed since sweep was planned: put it back as it was, or plan the "
-        "sweep again into another folder."
-    )
-
-    Path("x.py").write_text(code)
-    Plan(Path("sweep"), Named([game]))
+    assert unlike(plan) == {
+        "seed-1": "./x.py is not the file that the run started with, and the run is marked "
+        "as not exact."
+    }
 
 
 def test_a_plan_of_another_version_is_refused(tmp_path: Path) -> None:
