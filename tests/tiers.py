@@ -104,6 +104,12 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_a_sweep_is_planned_trained_and_summed_up_by_one_command",
         "test_from_python_a_sweep_is_trained_and_the_same_call_goes_on_with_it",
     ),
+    "sweeps/test_seeds.py": (
+        "test_a_sweep_of_several_combinations_is_resumed_and_trained_longer",
+        "test_a_users_game_and_probe_must_be_named_again",
+        "test_two_commands_share_out_the_seeds_and_both_end_when_all_are_done",
+    ),
+    "sweeps/test_sharing.py": (),
     "sweeps/test_work.py": (
         "test_a_killed_worker_leaves_its_cell_to_the_next_one",
         "test_a_worker_leaves_before_its_time_is_over",

@@ -34,7 +34,7 @@ from rookery.printing import command
 from rookery.protocol.user_files import algorithms_of
 from rookery.runs.agent_files import origin_checksum, origins_of
 from rookery.runs.configure import configure
-from rookery.runs.folder import SWEEP, new_run
+from rookery.runs.folder import SWEEP, is_sweep, new_run
 from rookery.runs.run import is_named, trusted_entry, undefined, untrusted_algorithms
 from rookery.runs.seal import seal_of
 from rookery.storage.access import is_file
@@ -191,7 +191,10 @@ def read_plan(folder: Path) -> dict[str, Any]:
     except Damaged as error:
         raise damaged from error
     if content is None:
-        raise ConfigError(f"{folder} is not a sweep: it has no {SWEEP}.")
+        problem = f"{folder} is not a sweep: it has no {SWEEP}."
+        if is_sweep(folder):  # of an earlier version
+            problem += f" Turn its seeds into one: {command('resume', folder)}"
+        raise ConfigError(problem)
     if content.get("layout") != LAYOUT:
         raise ConfigError(
             f"{folder / SWEEP} has layout {content.get('layout')!r:.20}, expected "
