@@ -219,9 +219,10 @@ def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> 
         Stopped: if asked to stop; all cells are saved.
         CellsFailed: if some have failed.
     """
-    folders = {cell.label: cell.folder for cell in plan.cells}
-    rounds = {cell.label: rounds_of(cell) for cell in plan.cells}
-    with CellsProgress(err, folders, rounds, quiet, plan.noun) as progress:
+    folders = {cell.name: cell.folder for cell in plan.cells}
+    rounds = {cell.name: rounds_of(cell) for cell in plan.cells}
+    labels = {cell.name: cell.label for cell in plan.cells}
+    with CellsProgress(err, folders, rounds, quiet, labels, plan.noun) as progress:
         outcome = LocalSweep(plan, stop, progress, say, warn).run()
     if outcome.failed:
         raise failure_of(plan, outcome.failed)

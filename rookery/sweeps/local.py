@@ -67,7 +67,7 @@ class Progress(Protocol):
     """Whether it is shown all the time, so that no lines are needed."""
 
     def show(self, running: Sequence[str], done: int) -> None:
-        """Show the cells that are trained now, and how many are done."""
+        """Show the cells that are trained now, by name, and how many are done."""
 
 
 class CannotStart(RookeryError):
@@ -125,7 +125,7 @@ class LocalSweep:
                 if self._stop.is_set:
                     self._ask_to_stop()
                 self._collect()
-                running = [x.cell.label for x in self._processes if x.cell]
+                running = [x.cell.name for x in self._processes if x.cell]
                 self._progress.show(running, self._done)
                 time.sleep(POLL_SECONDS)
         finally:

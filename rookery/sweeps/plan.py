@@ -200,6 +200,7 @@ def read_plan(folder: Path) -> dict[str, Any]:
             f"{folder / SWEEP} has layout {content.get('layout')!r:.20}, expected "
             f"{LAYOUT}: use the version of Rookery that wrote it."
         )
+    content = {"changes": [], **content}
     if not _is_plan(content):
         raise damaged
     return content
