@@ -93,7 +93,9 @@ class SweepStatus:
         counts = [f"{getattr(self, name)} {name}" for name in STATES if getattr(self, name)]
         lines = [f"{self.sweep}: {self.cells} cells: {', '.join(counts)}"]
         lines += [f"{name} failed: {line}" for name, line in self.failures.items()]
-        lines += [f"{name} is unlike the others: {why}" for name, why in self.unlike.items()]
+        lines += [
+            f"{name} is unlike the others: {why}" for name, why in self.unlike.items()
+        ]
         return "\n".join(lines)
 
 
@@ -274,9 +276,7 @@ def lines_when_stopped(plan: Plan) -> list[str]:
     code = [word.replace("--probe=", "probe.code=") for word in named]
     lines = [f"Stopped. Resume: {command('resume', plan.folder, *code)}"]
     if waiting := sum(not has_begun(cell) for cell in plan.cells):
-        lines.append(
-            f"{waiting} of the {plan.noun} had not started; resuming starts them."
-        )
+        lines.append(f"{waiting} of the {plan.noun} had not started; resuming starts them.")
     return lines
 
 

@@ -386,9 +386,7 @@ def refuse_unnamed(
         )
 
 
-def _group(
-    folder: str, entry: Entry, config: Config, settings: dict[str, str]
-) -> Group:
+def _group(folder: str, entry: Entry, config: Config, settings: dict[str, str]) -> Group:
     """Return a group, after checking everything that its cells need."""
     probe_of(config)
     agents = agents_of(entry, config)

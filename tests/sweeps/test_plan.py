@@ -156,9 +156,7 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys()
-)
+@pytest.mark.parametrize(("words", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
 def test_impossible_settings_are_refused_before_anything_is_written(
     words: list[str], expected: str, tmp_path: Path
 ) -> None:
@@ -302,9 +300,7 @@ UNTRUSTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"), UNTRUSTED.values(), ids=UNTRUSTED.keys()
-)
+@pytest.mark.parametrize(("text", "remedy"), UNTRUSTED.values(), ids=UNTRUSTED.keys())
 def test_code_that_only_a_plan_file_names_is_not_imported(
     text: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

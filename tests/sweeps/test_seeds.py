@@ -1,4 +1,4 @@
-"""Several seeds of one run are a sweep with a single group, also those of older versions."""
+"""Several seeds of one run are a sweep with a single group, also those of before."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_two_commands_share_out_the_seeds_and_both_end_when_all_are_done(
     tmp_path: Path,
 ) -> None:
     train(tmp_path / "many", "0..3", rounds=2)
-    longer = ["resume", "many", "rounds=400"]
+    longer = ["resume", "many", "rounds=200"]
     first = subprocess.Popen(
         [sys.executable, "-m", "rookery", *longer, "--json"],
         cwd=tmp_path,
@@ -133,9 +133,10 @@ def test_two_commands_share_out_the_seeds_and_both_end_when_all_are_done(
     assert (said + second.stderr).count(" is done (") == 4
     for summary in (json.loads(printed), json.loads(second.stdout)):
         rounds = {seed: cell["rounds"] for seed, cell in summary["seeds"].items()}
-        assert rounds == dict.fromkeys("0123", 400)
+        assert rounds == dict.fromkeys("0123", 200)
     for run in rookery.Run.seeds(tmp_path / "many"):
-        assert run.metrics()["round"].is_unique  # nobody computed it again
+        lines = (run.path / "metrics.jsonl").read_text().count("\n")
+        assert lines == 200  # nobody computed one again
         starts = (run.path / "events.jsonl").read_text().count('"event": "start"')
         assert starts == 2  # here, and by one of the two
 
@@ -192,24 +193,17 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.processes
 def test_a_users_game_and_probe_must_be_named_again(mine: str) -> None:
-    asked = ["probe.code=./look.py:ask", "probe.every_rounds=2"]
-    words = [x for x in overrides(FAST) if not x.startswith("agents")]
-    here = Path.cwd()
-    arguments = ["train", mine, *words, *asked, "seeds=0..1", "--run", "many", "--json"]
-    trained = rookery_command(*arguments, cwd=here)
-    assert trained.returncode == 0, trained.stderr
-    assert set(json.loads(trained.stdout)["seeds"]) == {"0", "1"}
-    longer = ["resume", "many", "rounds=6"]
+    train(Path("many"), game=mine, probe={"code": "./look.py:ask", "every_rounds": 2})
 
-    without_game = rookery_command(*longer, asked[0], cwd=here)
-    without_probe = rookery_command(*longer, "--game", mine, cwd=here)
-    with_both = rookery_command(*longer, asked[0], "--game", mine, cwd=here)
+    with pytest.raises(ConfigError, match=r"you trust this code, add: --game \./mine\.py"):
+        rookery.resume("many", rounds=6, probe="./look.py:ask")
+    with pytest.raises(ConfigError, match=r"`rookery resume`: probe\.code=\./look\.py"):
+        rookery.resume("many", mine, rounds=6)
+    arguments = ["rounds=6", "probe.code=./look.py:ask", "--game", mine, "--json"]
+    ended = rookery_command("resume", "many", *arguments, cwd=Path.cwd())
 
-    assert without_game.returncode == 2
-    assert f"If you trust this code, add: --game {mine}" in without_game.stderr
-    assert without_probe.returncode == 2
-    assert "with `rookery resume`: probe.code=./look.py:ask" in without_probe.stderr
-    assert with_both.returncode == 0, with_both.stderr
+    assert ended.returncode == 0, ended.stderr
+    assert set(json.loads(ended.stdout)["seeds"]) == {"0", "1"}
     runs = rookery.Run.seeds("many", mine)
     assert [run.probes()["round"].tolist() for run in runs] == [[0, 2, 4, 6]] * 2
 

@@ -88,7 +88,10 @@ def test_a_cell_that_fails_is_written_down_and_does_not_stop_the_others(
     assert worked(plan) == []  # nobody tries it again
 
     forget_failures(plan)
-    assert [event[:2] for event in worked(plan)][:2] == [(START, failing), (FAILED, failing)]
+    assert [event[:2] for event in worked(plan)][:2] == [
+        (START, failing),
+        (FAILED, failing),
+    ]
 
 
 def test_a_cell_that_somebody_else_trains_is_left_to_them(tmp_path: Path) -> None:
