@@ -108,7 +108,9 @@ class Account:
         """Whether nothing was lost."""
         wrong = self.hangs or self.doubled or self.missing or self.different or self.left
         is_complete = self.done == self.cells == self.rows
-        bounded = self.most_again <= EVERY and self.again <= sum(self.kills.values()) * EVERY
+        bounded = (
+            self.most_again <= EVERY and self.again <= sum(self.kills.values()) * EVERY
+        )
         return not wrong and is_complete and bounded
 
 

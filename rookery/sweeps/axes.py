@@ -70,7 +70,9 @@ class Question:
         if not self.games:
             raise ConfigError("no game given: name one or several, such as tag,gathering.")
         if len(set(self.games)) < len(self.games):
-            raise ConfigError(f"{','.join(self.games)} has the same game twice: name it once.")
+            raise ConfigError(
+                f"{','.join(self.games)} has the same game twice: name it once."
+            )
         keys = [key for axis in self.axes for key in axis.keys]
         for key in keys:
             if keys.count(key) > 1 or any(x.startswith(f"{key}=") for x in self.fixed):

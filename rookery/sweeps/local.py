@@ -93,7 +93,7 @@ class LocalSweep:
         self._deaths: Counter[tuple[str, int]] = Counter()
         self._done = self._false_starts = 0
         self._is_leaving = False
-        """Whether a process was asked to stop, or its time was over: no more are started."""
+        """Whether a process has left before all was done, as if it had been stopped."""
         self._warnings: set[str] = set()
         self.outcome = Outcome()
 

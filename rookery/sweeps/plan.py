@@ -294,6 +294,7 @@ def _group(
     config = config.model_copy(update={"workers": workers})
     probe_of(config)
     agents = agents_of(entry, config)
+    config.check_agents([spec.id for spec in agents])
     origins = origins_of(config, agents)
     sums = {agent: origin_checksum(origin) for agent, origin in origins.items()}
     seal = seal_of(config, [spec.id for spec in agents], sums)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rookery.api.seeds_progress import SeedLog, SeedsProgress
 
 from rookery.api import seeds_progress as module
-from rookery.api.seeds_progress import SeedLog, SeedsProgress
 
 
 class Clock:

@@ -166,7 +166,7 @@ def test_seeds_are_a_range_or_a_list(seeds: Any, expected: list[int]) -> None:
 
 @pytest.mark.parametrize("seeds", ["", "3..1", "x", "1;2", "0..10000", [], [-1], [True], 3])
 def test_anything_else_is_not_a_list_of_seeds(seeds: Any) -> None:
-    with pytest.raises(ConfigError, match="is not a list of seeds: write seeds=0..9 or"):
+    with pytest.raises(ConfigError, match=r"is not a list of seeds: write seeds=0..9 or"):
         parse_seeds(seeds)
 
 
@@ -205,7 +205,10 @@ def test_a_file_asks_for_the_same_as_words(tmp_path: Path) -> None:
 
 
 WRONG_FILES = {
-    "another key": ("game = 'tag'", "has 'game', expected only axes, games, seeds, settings"),
+    "another key": (
+        "game = 'tag'",
+        "has 'game', expected only axes, games, seeds, settings",
+    ),
     "games": ("games = 3", "games in plan.toml is 3, expected a list of names."),
     "game": ("games = [3]", "games in plan.toml is [3], expected a list of names."),
     "settings": (
@@ -234,9 +237,7 @@ WRONG_FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), WRONG_FILES.values(), ids=WRONG_FILES.keys()
-)
+@pytest.mark.parametrize(("text", "expected"), WRONG_FILES.values(), ids=WRONG_FILES.keys())
 def test_a_file_that_is_wrong_is_refused_in_one_line(
     text: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,9 +218,7 @@ def test_from_python_a_sweep_is_trained_and_the_same_call_goes_on_with_it(
 
     assert checkpoint.exists()
     for cell in cells:
-        assert digest_of(cell.folder) == undisturbed(
-            cell.seed, worlds=cell.config.worlds
-        )
+        assert digest_of(cell.folder) == undisturbed(cell.seed, worlds=cell.config.worlds)
 
 
 def test_python_and_the_command_line_plan_the_same(tmp_path: Path) -> None:

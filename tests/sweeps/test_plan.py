@@ -153,9 +153,7 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys()
-)
+@pytest.mark.parametrize(("words", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
 def test_impossible_settings_are_refused_before_anything_is_written(
     words: list[str], expected: str, tmp_path: Path
 ) -> None:
@@ -227,8 +225,8 @@ def test_a_users_game_must_be_named_again(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         Plan(tmp_path / "sweep")
     assert str(error.value) == (
-        f"{tmp_path}/sweep/sweep.json names {FIELD!r}, which is not a built-in game. If you "
-        f"trust this code, add: --game {FIELD}"
+        f"{tmp_path}/sweep/sweep.json names {FIELD!r}, which is not a built-in game. If "
+        f"you trust this code, add: --game {FIELD}"
     )
     with pytest.raises(ConfigError, match="If you trust this code, add: --game"):
         Plan(tmp_path / "sweep", Named(["./other.py:Field"]))
@@ -299,9 +297,7 @@ UNTRUSTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"), UNTRUSTED.values(), ids=UNTRUSTED.keys()
-)
+@pytest.mark.parametrize(("text", "remedy"), UNTRUSTED.values(), ids=UNTRUSTED.keys())
 def test_code_that_only_a_plan_file_names_is_not_imported(
     text: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
