@@ -32,8 +32,8 @@ from rookery.supervisor.launcher import ending
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
-    STOPPED,
     RUNNING,
+    STOPPED,
     failures,
     forget_failures,
     record_failure,
@@ -107,7 +107,7 @@ class LocalSweep:
         self._deaths: Counter[tuple[str, int]] = Counter()
         self._done = self._false_starts = 0
         self._is_leaving = False
-        """Whether a process was asked to stop, or its time was over: no more are started."""
+        """Whether a process has left before all was done, as if it had been stopped."""
         self._warnings: set[str] = set()
         self._looked = -math.inf
         self._has_told_of_others = False

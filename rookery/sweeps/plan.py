@@ -390,6 +390,7 @@ def _group(folder: str, entry: Entry, config: Config, settings: dict[str, str]) 
     """Return a group, after checking everything that its cells need."""
     probe_of(config)
     agents = agents_of(entry, config)
+    config.check_agents([spec.id for spec in agents])
     origins = origins_of(config, agents)
     sums = {agent: origin_checksum(origin) for agent, origin in origins.items()}
     seal = seal_of(config, [spec.id for spec in agents], sums)

@@ -166,7 +166,7 @@ def test_seeds_are_a_range_or_a_list(seeds: Any, expected: list[int]) -> None:
 
 @pytest.mark.parametrize("seeds", ["", "3..1", "x", "1;2", "0..10000", [], [-1], [True], 3])
 def test_anything_else_is_not_a_list_of_seeds(seeds: Any) -> None:
-    with pytest.raises(ConfigError, match="is not a list of seeds: write seeds=0..9 or"):
+    with pytest.raises(ConfigError, match=r"is not a list of seeds: write seeds=0..9 or"):
         parse_seeds(seeds)
 
 

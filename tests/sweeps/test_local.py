@@ -17,7 +17,6 @@ from rookery.sweeps.local import CannotStart, LocalSweep
 from rookery.sweeps.plan import Named, Plan
 from tests.scenarios.conftest import is_alive, wait_for
 from tests.sweeps.conftest import (
-    EVERY,
     FIELD,
     Command,
     digest_of,

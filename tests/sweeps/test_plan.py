@@ -228,8 +228,8 @@ def test_a_users_game_must_be_named_again(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         Plan(tmp_path / "sweep")
     assert str(error.value) == (
-        f"{tmp_path}/sweep/sweep.json names {FIELD!r}, which is not a built-in game. If you "
-        f"trust this code, add: --game {FIELD}"
+        f"{tmp_path}/sweep/sweep.json names {FIELD!r}, which is not a built-in game. If "
+        f"you trust this code, add: --game {FIELD}"
     )
     with pytest.raises(ConfigError, match="If you trust this code, add: --game"):
         Plan(tmp_path / "sweep", Named(["./other.py:Field"]))

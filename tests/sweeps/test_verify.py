@@ -12,13 +12,13 @@ from safetensors.numpy import load_file, save_file
 from rookery.cli import app as cli
 from rookery.errors import ConfigError
 from rookery.stop import StopFlag
+from rookery.storage.arrays import sum_of
 from rookery.storage.checkpoints import (
     MANIFEST,
     checkpoints_in,
     is_whole,
     sum_of_manifest,
 )
-from rookery.storage.arrays import sum_of
 from rookery.sweeps.plan import Cell, Plan
 from rookery.sweeps.verify import choose, verify
 from rookery.sweeps.work import work
@@ -127,5 +127,5 @@ def test_nothing_of_a_verification_is_left(
 def test_a_sweep_of_which_nothing_is_done_cannot_be_verified(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sweep")
 
-    with pytest.raises(ConfigError, match="no cell of .* is done yet: nothing to verify"):
+    with pytest.raises(ConfigError, match=r"no cell of .* is done yet: nothing to verify"):
         choose(plan, 3, 0)

@@ -126,8 +126,8 @@ def test_a_cell_that_only_seems_free_does_not_keep_a_worker_from_the_others(
     assert len(events) == 2 * len(others) + 3  # it was tried before each, and at the end
 
 
-def test_a_worker_that_is_stopped_before_its_first_round_leaves_no_half_cell(
-    tmp_path: Path,
+def test_a_cell_that_was_stopped_before_its_first_round_begins_again(
+    tmp_path: Path, undisturbed: Callable[..., str]
 ) -> None:
     plan, stop = planned(tmp_path / "sweep"), StopFlag()
     events: Events = []
@@ -143,8 +143,10 @@ def test_a_worker_that_is_stopped_before_its_first_round_leaves_no_half_cell(
         (START, plan.cells[0].name),
         (STOPPED, plan.cells[0].name),
     ]
-    assert not [path for path in (tmp_path / "sweep").iterdir() if path.is_dir()]
-    assert states(plan) == [WAITING, WAITING]
+    assert states(plan) == [STOPPED, WAITING]
+    worked(plan)
+    for cell in plan.cells:
+        assert digest_of(cell.folder) == undisturbed(cell.seed)
 
 
 @pytest.mark.processes
