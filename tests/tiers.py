@@ -14,6 +14,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "references": (),
     "scenarios": (),
     "stress": (),
+    "sweeps/test_local.py": (),
     "actor/test_hidden.py": (),
     "actor/test_same_input.py": (),
     "algorithms/common/test_batches.py": (),
@@ -98,6 +99,23 @@ SLOW: dict[str, tuple[str, ...]] = {
     "runs/test_resume.py": (),
     "storage/test_access.py": (),
     "storage/test_damage.py": (),
+    "sweeps/test_command.py": (
+        "test_a_plan_in_a_file_is_trained_and_its_code_must_be_named",
+        "test_a_sweep_is_planned_trained_and_summed_up_by_one_command",
+        "test_from_python_a_sweep_is_trained_and_the_same_call_goes_on_with_it",
+    ),
+    "sweeps/test_seeds.py": (
+        "test_a_sweep_of_several_combinations_is_resumed_and_trained_longer",
+        "test_a_users_game_and_probe_must_be_named_again",
+        "test_two_commands_share_out_the_seeds_and_both_end_when_all_are_done",
+    ),
+    "sweeps/test_sharing.py": (),
+    "sweeps/test_work.py": (
+        "test_a_killed_worker_leaves_its_cell_to_the_next_one",
+        "test_a_worker_leaves_before_its_time_is_over",
+        "test_a_worker_that_gets_a_signal_saves_its_cell_and_says_so_with_its_exit_code",
+        "test_two_workers_share_out_the_cells_and_each_is_trained_once",
+    ),
     "studies/test_independence.py": (
         "test_a_common_origin_is_named_and_does_not_count_as_shared",
         "test_a_gradient_clipped_by_the_norm_of_all_agents_is_found",

@@ -31,7 +31,8 @@ class CellsProgress:
         folders: of the runs, by name.
         rounds: how many each has, by name.
         quiet: whether to show nothing.
-        noun: what the runs are called.
+        labels: what the runs are called, by name, if not like that.
+        noun: what all of them are called.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class CellsProgress:
         folders: Mapping[str, Path],
         rounds: Mapping[str, int],
         quiet: bool,
+        labels: Mapping[str, str] | None = None,
         noun: str = "cells",
     ) -> None:
         self._console, self._quiet, self._noun = console, quiet, noun
+        self._labels = labels or {}
         self._rounds = rounds
         self._logs = {name: RunningLog(folder) for name, folder in folders.items()}
         self._live: View | None = None if quiet else live_view(console)
@@ -94,9 +97,10 @@ class CellsProgress:
     def _columns(self, name: str) -> list[str]:
         """Return what is known about a run: its name, rounds, return and time left."""
         log, rounds = self._logs[name], self._rounds[name]
+        label = self._labels.get(name, name)
         if not log.round:
-            return [name, "starting"]
-        columns = [name, f"round {log.round} of {rounds}"]
+            return [label, "starting"]
+        columns = [label, f"round {log.round} of {rounds}"]
         columns.append(f"return {log.mean_return:.2f}" if log.returns else "no episode yet")
         if log.round == rounds:
             return [*columns, "done"]

@@ -18,7 +18,8 @@ from rookery.stop import UNFINISHED, StopFlag, Stopped
 
 if TYPE_CHECKING:
     from rookery.sweeps.axes import Question
-    from rookery.sweeps.plan import Named, Plan
+    from rookery.sweeps.plan import Plan
+    from rookery.sweeps.verify import Verified
 
 PLAN = "plan"
 SweepFolder = Annotated[
@@ -73,17 +74,23 @@ def plan(
     dry: Annotated[
         bool, flag("--dry-run", "Only count the cells, and estimate the core-hours.")
     ] = False,
+    games: NamedGames = None,
+    algorithms: NamedAlgorithms = None,
+    probes: NamedProbes = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a sweep and train it; `plan` can be left out."""
-    from rookery.sweeps.plan import groups_of, new_plan
+    from rookery.sweeps.plan import Named, groups_of, named_in, new_plan
 
     question = _question(words or [], plan_file)
+    named = Named(games or [], algorithms or [], probes or [])
+    if plan_file is None:  # what the user has typed is named; what is in a file is not
+        named = named.with_all(named_in(question))
     if dry:
-        _estimate(question, groups_of(question), as_json)
+        _estimate(question, groups_of(question, named, plan_file), as_json)
         return
-    planned = new_plan(question, folder, _named_in(question))
+    planned = new_plan(question, folder, named, plan_file)
     if not as_json:
         cells, groups = len(planned.cells), len(planned.groups)
         seeds = len(planned.seeds)
@@ -106,22 +113,6 @@ def _question(words: list[str], plan_file: Path | None) -> Question:
     rest = [word for word in words[1:] if word not in seeds]
     numbers = parse_seeds(seeds[-1].removeprefix("seeds=")) if seeds else [0]
     return parse_words(words[0], rest, numbers)
-
-
-def _named_in(question: Question) -> Named:
-    """Return the code that the user has named in the words of the command."""
-    from rookery.games.registry import entries_by_name
-    from rookery.sweeps.plan import Named
-
-    games = [game for game in question.games if game not in entries_by_name()]
-    named: dict[str, list[str]] = {"algorithm": [], "module": [], "code": []}
-    steps = [step for axis in question.axes for step in axis.steps()]
-    pairs = [tuple(word.split("=", 1)) for word in question.fixed]
-    for key, value in [*pairs, *(item for step in steps for item in step.items())]:
-        last = key.rpartition(".")[2].strip("\"'")
-        if last in named:
-            named[last].append(value.strip("\"'"))
-    return Named(games, [*named["algorithm"], *named["module"]], named["code"])
 
 
 def _estimate(question: Question, groups: list[Any], as_json: bool) -> None:
@@ -253,8 +244,7 @@ def verify(
         with stop.leaving():
             for result in verify(plan, cells, stop):
                 results.append(result)
-                same = "the same bits" if result.is_same else "OTHER bits"
-                say(f"{result.cell}: {same} ({result.computed[:16]}…){_note(result.why)}")
+                say(_verdict(result))
     except Stopped:
         sys.exit(128 + (stop.signal or 0))
     if as_json:
@@ -263,8 +253,12 @@ def verify(
         raise typer.Exit(1)
 
 
-def _note(why: str) -> str:
-    return f"; it is not exact: {why}" if why else ""
+def _verdict(result: Verified) -> str:
+    if not result.expected:
+        return f"{result.cell}: DAMAGED: {result.why}"
+    same = "the same bits" if result.is_same else "OTHER bits"
+    note = f"; it is not exact: {result.why}" if result.why else ""
+    return f"{result.cell}: {same} ({result.computed[:16]}…){note}"
 
 
 def table(folder: SweepFolder, as_json: AsJson = False) -> None:

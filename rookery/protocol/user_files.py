@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rookery.config.agent import AgentSettings
+from rookery.config.messages import dotted
 from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.local_code import is_local, source_checksum
@@ -38,6 +39,18 @@ def code_of(config: Config) -> list[str]:
     settings = [config, *config.agents.values()]
     agents = [name for each in settings for name in code_of_agent(each)]
     return [foreign_name(config.game.name)[1], *agents]
+
+
+def algorithms_of(config: Config) -> dict[str, str]:
+    """Return all algorithms and modules in a configuration, by the setting's name."""
+    named: dict[str, str] = {"algorithm": config.algorithm}
+    groups = {(): config} | {("agents", key): each for key, each in config.agents.items()}
+    for path, group in groups.items():
+        if "algorithm" in group.model_fields_set:
+            named[dotted((*path, "algorithm"))] = group.algorithm
+        if group.network.module is not None:
+            named[dotted((*path, "network", "module"))] = group.network.module
+    return named
 
 
 def code_of_agent(settings: AgentSettings) -> list[str]:

@@ -16,10 +16,10 @@ from rookery.storage.access import entries, is_file, is_folder
 RUNS = Path("runs")
 CONFIG = "config.toml"
 CHECKPOINTS = "checkpoints"
+SWEEP = "sweep.json"
+"""In the folder of a sweep, also of one that only has several seeds: its plan."""
 SEEDS = "seeds.json"
-"""In a folder of seeds: the list of seeds, and their common settings."""
-
-
+"""What earlier versions wrote in place of it."""
 MOST_NAMED = 4
 """Runs in a folder that an error names."""
 
@@ -59,8 +59,6 @@ def no_run(path: Path) -> ConfigError:
         )
     if not is_folder(path):
         return ConfigError(f"{path} is not a run: no such folder.")
-    if is_file(path / SEEDS):
-        return ConfigError(f"no seed of {path} has started yet: {command('resume', path)}")
     if inner := runs_in(path):
         names = ", ".join(map(str, inner[:MOST_NAMED]))
         more = ", …" if len(inner) > MOST_NAMED else ""
@@ -68,6 +66,8 @@ def no_run(path: Path) -> ConfigError:
             f"{path} is not a run, but a folder that contains {names}{more}: name one of "
             "them."
         )
+    if is_sweep(path):
+        return ConfigError(f"no run of {path} has started yet: {command('resume', path)}")
     return ConfigError(
         f"{path} is not a run: it has no {CONFIG}. If a run was killed here before it "
         "started, delete the folder and train again."
@@ -82,6 +82,11 @@ def runs_in(path: Path) -> list[Path]:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run, or several seeds of one."""
     return is_file(path / CONFIG) or bool(seeds_of(path))
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder holds a sweep, or several seeds of one run."""
+    return is_file(path / SWEEP) or is_file(path / SEEDS) or bool(seeds_of(path))
 
 
 def seeds_of(path: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -203,14 +203,7 @@ class RunLog:
 
     def totals(self) -> Totals:
         """Return the updates and seconds of all rounds that were logged."""
-        updates, seconds = 0, 0.0
-        for line in read_lines(self._folder / METRICS):
-            seconds += _count(line.get("seconds"))
-            agents = line.get("agents")
-            for metrics in agents.values() if isinstance(agents, dict) else ():
-                if isinstance(metrics, dict):
-                    updates += int(_count(metrics.get("updates")))
-        return Totals(updates, seconds)
+        return totals_of(read_lines(self._folder / METRICS))
 
     def close(self) -> None:
         """Close all files; more can be logged after it."""
@@ -246,6 +239,18 @@ class RunLog:
             if path.exists():
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())
+
+
+def totals_of(lines: Iterable[Mapping[str, Any]]) -> Totals:
+    """Return the updates and seconds of the rounds in metrics.jsonl."""
+    updates, seconds = 0, 0.0
+    for line in lines:
+        seconds += _count(line.get("seconds"))
+        agents = line.get("agents")
+        for metrics in agents.values() if isinstance(agents, dict) else ():
+            if isinstance(metrics, dict):
+                updates += int(_count(metrics.get("updates")))
+    return Totals(updates, seconds)
 
 
 def lineup_name(players: str) -> str:

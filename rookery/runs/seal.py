@@ -168,18 +168,30 @@ def _flat(group: BaseModel, prefix: str = "", only_set: bool = False) -> dict[st
 
 
 def seal_new_run(
-    folder: Path, config: Config, agents: Sequence[str], origins: Mapping[str, str]
+    folder: Path,
+    config: Config,
+    agents: Sequence[str],
+    origins: Mapping[str, str],
+    expected: Seal | None = None,
 ) -> Seal:
     """Seal a run that starts at round 0, and return its seal.
 
+    Args:
+        folder: of the run.
+        config: the run's configuration.
+        agents: the ids of the game's agents.
+        origins: checksums of what agents start from, by id.
+        expected: its seal when it was planned, or started before, if it was.
+
     Raises:
-        ConfigError: if it has a seal with other settings or other origins.
+        ConfigError: if other settings or other origins were expected.
     """
     seal = seal_of(config, agents, origins)
-    if old := read_seal(folder):
-        refuse_changes(folder, old, config, agents)
-        _refuse_other_origins(old, origins)
-        seal |= {"files": old["files"], "settings": seal["settings"] | old["settings"]}
+    if expected:
+        refuse_changes(folder, expected, config, agents)
+        _refuse_other_origins(expected, origins)
+        settings = seal["settings"] | expected["settings"]
+        seal |= {"files": expected["files"], "settings": settings}
     return write_seal(folder, seal)
 
 

@@ -6,6 +6,7 @@ import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from rookery.runs.seal import (
     add_bits,
     broken_seal,
     check_seal,
+    read_seal,
     reasons_inexact,
     seal_new_run,
 )
@@ -62,7 +64,7 @@ from rookery.storage.checkpoints import (
     read_manifest,
 )
 from rookery.storage.files import Attempts
-from rookery.training.training import MEMORY, NEW_MEMORY, InitialState, Round, Training
+from rookery.training.training import MEMORY, NEW_MEMORY, Round, Training
 
 SAVING_SECONDS, SAVING_SECONDS_PER_GIB = 5.0, 20.0
 """How long saving may take before it was measured; it usually takes half of that."""
@@ -72,6 +74,16 @@ ALARMS = ("stalled", LEFT_OUT)
 
 class NotSaved(RookeryError):
     """The last round could not be saved."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the plan of a sweep says about one of its runs."""
+
+    seal: Seal
+    """What it starts with; empty if that is not known."""
+    changes: int
+    """How many of the plan's changes its configuration contains."""
 
 
 class Session:
@@ -84,6 +96,7 @@ class Session:
         stop: asks the session to stop.
         resume: whether to continue the run in the folder; otherwise a new one is started.
             None continues it if it has begun.
+        planned: what the plan of its sweep says about it, if it is in one.
     """
 
     def __init__(
@@ -93,8 +106,9 @@ class Session:
         folder: Path,
         stop: StopFlag | None = None,
         resume: bool | None = False,
+        planned: Planned | None = None,
     ) -> None:
-        self.config, self.folder = config, folder
+        self.config, self.folder, self._planned = config, folder, planned
         self.say: Callable[[str], None] = lambda line: None
         """Called with every line that the user should see at once."""
         self.show_warning: Callable[[str], None] = lambda line: self.say(f"warning: {line}")
@@ -115,10 +129,10 @@ class Session:
             is_refusal = isinstance(error, (ConfigError, *LEAVING))
             if not is_refusal:
                 self._log_failure(error)
-            self._leave_folder()
             shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
-            if is_refusal and not resume:
-                shutil.rmtree(folder, ignore_errors=True)  # there is no run
+            if is_refusal and not resume:  # there is no run
+                self._discard_folder()
+            self._leave_folder()
             raise
         self.start = self.training.boundary or 0
         """The last complete round when this session started."""
@@ -147,7 +161,9 @@ class Session:
         if continues:
             seal = check_seal(folder, recorded, ids)
         else:
-            seal = _seal(folder, recorded, ids, origins)
+            expected = read_seal(folder) if resume else self._planned_seal
+            checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
+            seal = seal_new_run(folder, recorded, ids, checksums, expected)
         if not resume:
             write_specs(folder, agents)
             write_config(config, folder / CONFIG)  # from here on it can be resumed
@@ -179,6 +195,10 @@ class Session:
                 raise cannot_write(folder, error) from error
             raise
 
+    @property
+    def _planned_seal(self) -> Seal | None:
+        return self._planned.seal if self._planned else None
+
     def _shut_out_predecessor(self) -> None:
         """Delete what a process whose claim was taken over could still write to.
 
@@ -192,12 +212,16 @@ class Session:
     def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
         """Write changed settings to the run's folder, before training continues."""
         boundary = self.training.boundary or 0
-        change = record_change(self.folder, recorded, self.config, agents, boundary)
+        planned = self._planned.changes if self._planned else None
+        change = record_change(
+            self.folder, recorded, self.config, agents, boundary, planned
+        )
         if change is None:
             return
         self.log.event("changed", round=boundary, settings=change.settings)
         self._warn_if_inexact(boundary, [change.inexact] if change.inexact else [])
-        self.note = " ".join(filter(None, [self.note, describe_change(change)]))
+        if planned is None:  # otherwise the command that changed the plan has said so
+            self.note = " ".join(filter(None, [self.note, describe_change(change)]))
 
     def _skip_finished_matches(self) -> None:
         """Skip what is due at the boundary the actor continues from, if all of it is done.
@@ -240,7 +264,7 @@ class Session:
             self.note = "no checkpoint yet: starting again from round 0."
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
-            self._warn_if_inexact(0, reasons_inexact(seal, self.config))
+        self._warn_if_inexact(0, reasons_inexact(seal, self.config))
         if seal:
             seal = add_bits(self.folder, seal, self.training.bits)
             self._checkpointer.seal = seal["sum"]
@@ -390,6 +414,15 @@ class Session:
         self.log.close()
         self._claim.close()
 
+    def _discard_folder(self) -> None:
+        """Delete the folder, but nothing of another process that takes its place."""
+        gone = self.folder.with_name(f".{self.folder.name}-{self._claim.token}")
+        try:
+            self.folder.rename(gone)
+        except OSError:
+            gone = self.folder
+        shutil.rmtree(gone, ignore_errors=True)
+
     def _delete_memory(self) -> None:
         """Delete the memory files, all or none: a run cannot continue from some of them."""
         old = self.folder / f".{MEMORY}"
@@ -460,14 +493,6 @@ class Session:
         elif (number, PROBE) not in self._logged:
             self._tell("failure", PROBE, attempt=number, round=number, **result)
             self.show_warning(f"{result['line']} Training continues; see failures/.")
-
-
-def _seal(
-    folder: Path, config: Config, ids: Sequence[str], origins: Mapping[str, InitialState]
-) -> Seal:
-    """Seal a run that starts at round 0 from weights of its own or of other runs."""
-    checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
-    return seal_new_run(folder, config, ids, checksums)
 
 
 def _left_out_line(agents: Sequence[Agent], turns: int, result: Round) -> str:

@@ -16,14 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.messages import shown, toml_key, toml_value
+from rookery.config.parse import parse_overrides
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 
 MOST_CELLS = 100_000
 MOST_VALUES = 10_000
 MAX_SEEDS = 10_000
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(?:\d{1,15}\.?\d{0,15}|\.\d{1,15})(?:[eE][+-]?\d{1,2})?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
+_INSTEAD = {
+    "seed": "use seeds=3 or seeds=0..9",
+    "seeds": "give it once, as seeds=0..9",
+    "game.name": "name the games, with commas",
+}
+"""What a sweep does not take as a setting, and what to do."""
 _KEY = re.compile(r"""((?:[^="']|"(?:[^"\\]|\\.)*"|'[^']*')+)=(.*)""", re.DOTALL)
 
 Override = str
@@ -62,13 +69,18 @@ class Question:
     def __post_init__(self) -> None:
         if not self.games:
             raise ConfigError("no game given: name one or several, such as tag,gathering.")
+        if len(set(self.games)) < len(self.games):
+            raise ConfigError(
+                f"{','.join(self.games)} has the same game twice: name it once."
+            )
         keys = [key for axis in self.axes for key in axis.keys]
         for key in keys:
             if keys.count(key) > 1 or any(x.startswith(f"{key}=") for x in self.fixed):
                 raise ConfigError(f"{key} is given twice: give all its values at once.")
-        for key in ("seed", "seeds", "game.name"):
-            if key in keys:
-                raise ConfigError(f"{key} cannot be varied like that: use seeds=0..9.")
+        fixed = [word.partition("=")[0] for word in self.fixed]
+        for key, remedy in _INSTEAD.items():
+            if key in [*keys, *fixed]:
+                raise ConfigError(f"{key} cannot be set in a sweep: {remedy}.")
         cells = len(self.games) * len(self.seeds)
         for axis in self.axes:
             cells *= len(axis.values)
@@ -111,7 +123,8 @@ def parse_axis(word: str) -> Axis:
     """Return the axis that one word of a command line describes."""
     match = _KEY.fullmatch(word)
     if match is None:
-        raise ConfigError(f"{shown(word)} has no '=': write a setting as KEY=VALUE,VALUE.")
+        parse_overrides([word])  # raises an error that says what is wrong
+        raise ConfigError(f"{shown(word)} cannot be read: write KEY=VALUE,VALUE.")
     keys = tuple(_split(match[1].strip(), ":"))
     values: list[tuple[str, ...]] = []
     for text in _split(match[2].strip(), ","):
@@ -145,13 +158,17 @@ def _expanded(text: str) -> list[str]:
         return [text]
     first, last = Decimal(match[1]), Decimal(match[2])
     step = Decimal(match[3] or 1)
-    if step <= 0 or last < first or (last - first) / step >= MOST_VALUES:
+    if match[3] is None and {first, last} != {x.to_integral_value() for x in (first, last)}:
         raise ConfigError(
-            f"{shown(text)} is not a range: write FIRST..LAST or FIRST..LAST..STEP, from "
-            "low to high."
+            f"{shown(text)} is not a range of whole numbers: write FIRST..LAST..STEP, as "
+            "in 0.1..0.5..0.1."
         )
-    count = int((last - first) / step) + 1
-    return [f"{first + i * step}" for i in range(count)]
+    if step > 0 and 0 <= last - first < MOST_VALUES * step:
+        return [f"{first + i * step}" for i in range(int((last - first) / step) + 1)]
+    raise ConfigError(
+        f"{shown(text)} is not a range: write FIRST..LAST or FIRST..LAST..STEP, from low "
+        f"to high, with at most {MOST_VALUES} values."
+    )
 
 
 def read_question(file: Path) -> Question:
@@ -169,8 +186,13 @@ def read_question(file: Path) -> Question:
     games = tree.get("games", [])
     if isinstance(games, str):
         games = [games]
+    if not isinstance(games, list) or not all(isinstance(game, str) for game in games):
+        raise ConfigError(f"games in {file} is {shown(games)}, expected a list of names.")
+    settings = tree.get("settings", {})
+    if not isinstance(settings, dict):
+        raise ConfigError(f"settings in {file} is {shown(settings)}, expected a table.")
     axes = tuple(_axis_of(table, file) for table in _listed(tree, "axes", file))
-    fixed = _flat(tree.get("settings", {}))
+    fixed = flat(settings)
     seeds = parse_seeds(tree.get("seeds", [0]))
     return Question(tuple(games), axes, tuple(seeds), tuple(f"{k}={v}" for k, v in fixed))
 
@@ -184,6 +206,8 @@ def _listed(tree: Mapping[str, Any], name: str, file: Path) -> list[Any]:
 
 def _axis_of(table: Mapping[str, Any], file: Path) -> Axis:
     columns = dict(_flat_lists(table, file))
+    if not columns:
+        raise ConfigError(f"an axis in {file} is empty: give a setting with its values.")
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
         raise ConfigError(
@@ -207,11 +231,12 @@ def _flat_lists(
             raise ConfigError(f"{name} in {file} is {shown(value)}, expected a list.")
 
 
-def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings of a tree, by dotted name, as on the command line."""
     for key, value in table.items():
         name = f"{path}{toml_key(key)}"
         if isinstance(value, dict):
-            yield from _flat(value, f"{name}.")
+            yield from flat(value, f"{name}.")
         else:
             yield name, toml_value(value)
 

@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rookery.algorithms.torch_setup import standard_state
-from rookery.errors import ConfigError
+from rookery.errors import ArrayFileError, ConfigError
 from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stop import StopFlag
@@ -24,10 +25,10 @@ class Verified:
 
     cell: str
     expected: str
-    """The digest of the cell in the sweep."""
+    """The digest of the cell in the sweep; '' if it is damaged."""
     computed: str
     why: str
-    """Why the cell in the sweep is not exact; '' if it is."""
+    """Why the cell in the sweep is damaged or not exact; '' if it is neither."""
 
     @property
     def is_same(self) -> bool:
@@ -51,16 +52,24 @@ def choose(plan: Plan, count: int, seed: int) -> list[Cell]:
 def verify(plan: Plan, cells: list[Cell], stop: StopFlag) -> Iterator[Verified]:
     """Compute cells again in a temporary folder, and yield both digests of each."""
     for cell in cells:
-        expected = _run(plan, cell, cell.folder).digest()
+        expected, run = _digest_of(plan, cell), _run(plan, cell, cell.folder)
         with tempfile.TemporaryDirectory(prefix="rookery-verify-") as temporary:
             folder = Path(temporary) / "run"
             folder.mkdir()
             with standard_state():
-                session = Session(cell.entry, cell.config, folder, stop)
+                # Its own configuration: it may have been trained longer since.
+                session = Session(run.entry, run.config, folder, stop)
                 session.run(lambda result: None)
             computed = _run(plan, cell, folder).digest()
-        why = "" if expected["exact"] else expected["why"]
-        yield Verified(cell.name, expected["run"], computed["run"], why)
+        yield Verified(cell.name, expected["run"], computed["run"], expected["why"])
+
+
+def _digest_of(plan: Plan, cell: Cell) -> dict[str, Any]:
+    """Return the digest of a cell in the sweep; if it is damaged, only why."""
+    try:
+        return _run(plan, cell, cell.folder).digest()
+    except ArrayFileError as error:
+        return {"run": "", "why": str(error)}
 
 
 def _run(plan: Plan, cell: Cell, folder: Path) -> Run:

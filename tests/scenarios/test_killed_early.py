@@ -109,7 +109,7 @@ def _await_release(folder: Path) -> None:
     raise AssertionError(f"{folder} is still in use")
 
 
-def test_a_batch_without_seeds_json_resumes_the_seeds_it_finds(
+def test_a_batch_without_a_plan_resumes_the_seeds_it_finds(
     tmp_path: Path,
 ) -> None:
     for seed in (1, 4):
@@ -121,7 +121,7 @@ def test_a_batch_without_seeds_json_resumes_the_seeds_it_finds(
     )
 
     assert set(json.loads(ended.stdout)["seeds"]) == {"1", "4"}
-    assert "has no seeds.json, so some seeds may never have started" in ended.stderr
+    assert "has no sweep.json, so some seeds may never have started" in ended.stderr
 
 
 @pytest.mark.parametrize("change", ["deleted", "renamed"])

@@ -17,6 +17,8 @@ import rookery
 from rookery.runs.log import EVENTS, read_lines
 from rookery.stop import STOPPING, UNFINISHED
 from rookery.storage.checkpoints import checkpoints_in, is_whole, newest_whole
+from rookery.sweeps.axes import parse_words
+from rookery.sweeps.plan import Cell, Named, new_plan
 from tests.scenarios.conftest import PATIENCE, wait_for
 from tests.small import HUNT, overrides
 
@@ -24,6 +26,13 @@ pytestmark = pytest.mark.processes
 
 LONG = {**HUNT, "rounds": 60, "workers": 2}
 GROUP = "group"
+SAVING = {
+    **{"algorithm": "dqn", "worlds": 64, "turns_per_round": 50, "rounds": 60, "frames": 1},
+    **{"workers": 2, "updates_per_round": 1, "batch_size": 8, "network.width": 23},
+    **{"replay.warmup": 1000, "replay.capacity": 40_000, "checkpoints.every_minutes": 0},
+    "checkpoints.weights_every_rounds": 0,
+}
+"""An observation has 41 × 41 bytes, so the replay has 64 MiB."""
 LEASE = """
 from rookery.runs import claim
 claim.LEASE_SECONDS, claim.RENEWAL_SECONDS = 2.0, 0.2
@@ -35,6 +44,9 @@ from rookery.games import gridworld as grid
 
 class Wide(grid.GridGame):
     map = "P" + "." * 9
+
+    class Settings(grid.GridSettings):
+        agents: int = 1
 
     def declare(self):
         self.walker = grid.Body(grid.MOVES, sees={"view": grid.Window(20)})
@@ -151,28 +163,30 @@ def test_a_run_leaves_before_its_time_is_over_and_continues_exactly(
     assert 0 < saved == job.rounds < 400
 
 
+@pytest.mark.shows("E9")
+@pytest.mark.parametrize("to", ["main", GROUP])
 def test_a_long_save_is_finished_although_term_follows_usr1(
-    job: Job, tmp_path: Path
+    to: str, job: Job, tmp_path: Path, reference_digest: Callable[..., str]
 ) -> None:
-    """Half a GiB of replay takes seconds to save."""
+    """`experiments/sweeping.py --save-mib 512` does the same with half a GiB."""
     (tmp_path / "wide.py").write_text(WIDE)
-    replay = {"replay.capacity": 10_000_000, "replay.warmup": 9_000_000}
-    settings = {"worlds": 64, "turns_per_round": 50, "workers": 0, "rounds": 10_000}
-    once = {"checkpoints.every_minutes": 0, "weights_every": 0}
-    del once["weights_every"]
-    job.train(game="./wide.py:Wide", **settings, **replay, **once)
-    job.wait_for(lambda: job.rounds * 64 * 50 * 1681 > 2**29)
+    game = f"{tmp_path / 'wide.py'}:Wide"
+    job.train(game=game, **SAVING)
+    job.wait_for(lambda: job.rounds * 64 * 50 > SAVING["replay.capacity"])
 
-    job.signal(signal.SIGUSR1)
+    job.signal(signal.SIGUSR1, to=to)
     job.wait_for(lambda: [*job.run.glob("checkpoints/partial-*")])
-    job.signal(signal.SIGTERM, to=GROUP)
+    job.signal(signal.SIGTERM, signal.SIGTERM, signal.SIGUSR1, to=to)
 
     assert job.code() == UNFINISHED, job.said
     (saved,) = checkpoints_in(job.run / "checkpoints")
     assert is_whole(saved)
-    size = sum(path.stat().st_size for path in saved.iterdir())
-    assert size > 2**29
+    assert sum(path.stat().st_size for path in saved.iterdir()) > 64 * 2**20
     assert job.said.count(STOPPING) == 1
+    assert newest_whole(job.run / "checkpoints").manifest["round"] == job.rounds
+    job.start("resume", str(job.run), "--game", game)
+    assert job.code() == 0, job.said
+    assert rookery.Run(job.run, game).digest()["run"] == reference_digest(game, **SAVING)
 
 
 def _unshared() -> tuple[str, ...]:
@@ -219,6 +233,49 @@ def test_of_two_holders_in_two_namespaces_one_writes_and_no_file_is_torn(
     digest = rookery.Run(first.run).digest()
     assert digest["run"] == reference_digest("treasurehunt", **settings)
     assert digest["exact"]
+
+
+@pytest.mark.shows("E9")
+@pytest.mark.skipif(not can_unshare(), reason="needs the right to make namespaces")
+def test_a_worker_that_was_suspended_leaves_its_cell_to_the_one_that_took_it_over(
+    tmp_path: Path, reference_digest: Callable[..., str]
+) -> None:
+    """Both work on one sweep, each with its own mounts and process ids."""
+    settings = {**LONG, "workers": 0, "checkpoints.every_rounds": 5}
+    first, second = Job(tmp_path), Job(tmp_path)
+    question = parse_words("treasurehunt", overrides(settings), [0, 1])
+    plan = new_plan(question, first.run, Named())
+    (cell, other), work = plan.cells, ("sweep", "work", str(first.run))
+    try:
+        first.start(*work, prefix=_unshared(), code=LEASE)
+        first.wait_for(lambda: _rounds_in(cell) > 12)
+        main = _child_of(first)
+        os.kill(main, signal.SIGSTOP)
+        second.start(*work, prefix=_unshared(), code=LEASE)
+        second.wait_for(lambda: len(_starts_in(cell)) > 1)
+        os.kill(main, signal.SIGCONT)
+
+        assert (first.code(), second.code()) == (0, 0), first.said
+    finally:
+        first.close()
+        second.close()
+    assert f"{cell.folder} was taken over by process " in first.said
+    for number, each in enumerate((cell, other)):
+        assert _rounds_in(each) == settings["rounds"]
+        assert all(map(is_whole, checkpoints_in(each.folder / "checkpoints")))
+        digest = rookery.Run(each.folder).digest()
+        expected = reference_digest("treasurehunt", **settings, seed=number)
+        assert (digest["run"], digest["exact"]) == (expected, True)
+    lines = read_lines(cell.folder / "metrics.jsonl")
+    assert [line["round"] for line in lines] == list(range(1, settings["rounds"] + 1))
+
+
+def _rounds_in(cell: Cell) -> int:
+    return len(read_lines(cell.folder / "metrics.jsonl"))
+
+
+def _starts_in(cell: Cell) -> list[object]:
+    return [x for x in read_lines(cell.folder / EVENTS) if x["event"] == "start"]
 
 
 def _child_of(job: Job) -> int:
