@@ -339,9 +339,9 @@ def groups_of(
     for game, settings in question.combinations():
         overrides = [f"{key}={value}" for key, value in settings.items()]
         combination = " ".join([game, *overrides])
+        if file is not None:
+            _refuse_unnamed_game(game, named or Named(), file)
         try:
-            if file is not None:
-                _refuse_unnamed_game(game, named or Named(), file)
             entry, config = configure(game, [*question.fixed, *overrides])
             if file is not None:
                 refuse_unnamed(config, named or Named(), file)
