@@ -1,0 +1,113 @@
+"""A sweep on a real Slurm cluster, which the test starts for itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rookery
+from rookery.runs.log import METRICS, read_lines
+from tests.scenarios.conftest import wait_for
+from tests.small import HUNT, overrides
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+SETTINGS = {**HUNT, "rounds": 300, "updates_per_round": 60, "workers": 0}
+SEEDS = range(4)
+ENDED = {"COMPLETED", "FAILED", "CANCELLED"}
+
+
+@pytest.fixture
+def cluster(load: Callable[[str], ModuleType]) -> Iterator[Any]:
+    script = load("slurm_cluster")
+    if reason := script.missing():
+        pytest.skip(reason)
+    with script.Cluster(cpus=2, requeue_seconds=1, largest_array=3) as cluster:
+        yield cluster
+
+
+class Sweep:
+    """A sweep on a cluster."""
+
+    def __init__(self, folder: Path, cluster: Any) -> None:
+        self.folder, self.cluster = folder, cluster
+        self.jobs: list[str] = []
+
+    def command(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "rookery", "sweep", *words, "--json"],
+            env={**os.environ, **self.cluster.environment},
+            cwd=self.folder.parent,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def submit(self, *words: str) -> list[str]:
+        """Submit what is left, and return the indices of every array."""
+        submission = self.command(*words, "--on", "slurm", "--slurm", "partition=low")
+        self.jobs = [job["id"] for job in submission["jobs"]]
+        return [job["array"] for job in submission["jobs"]]
+
+    def rounds(self, seed: int) -> int:
+        return len(read_lines(self.folder / f"seed-{seed}" / METRICS))
+
+    def log(self, task: str) -> str:
+        path = self.folder / "slurm" / f"{task}.log"
+        return path.read_text() if path.exists() else ""
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        try:
+            wait_for(condition)
+        except AssertionError as error:
+            logs = [f"{x}:\n{x.read_text()}" for x in self.folder.glob("slurm/*.log")]
+            raise AssertionError("\n".join([*logs, self.cluster.logs()])) from error
+
+    def has_ended(self) -> bool:
+        return set(self.cluster.tasks(",".join(self.jobs)).values()) <= ENDED
+
+
+@pytest.mark.shows("E9")
+def test_tasks_that_are_stopped_put_back_and_cancelled_train_cells_of_the_same_bits(
+    cluster: Any, tmp_path: Path
+) -> None:
+    sweep = Sweep(tmp_path / "sweep", cluster)
+    words = ["treasurehunt", *overrides(SETTINGS), f"seeds=0..{SEEDS[-1]}"]
+
+    # Four cells, arrays of three tasks at most, two processors.
+    assert sweep.submit(*words, "--run", "sweep") == ["0-2", "0-0"]
+    first, second = (f"{sweep.jobs[0]}_{index}" for index in range(2))
+    sweep.wait_for(lambda: min(sweep.rounds(0), sweep.rounds(1)) > 3)
+    # Slurm sends USR1 like this before a task's time is over.
+    cluster.run("scancel", "--batch", "--signal=USR1", first)
+    cluster.run("scontrol", "requeue", second)
+    for task, line in ((first, "saved, and back"), (second, "Slurm is ending this task")):
+        sweep.wait_for(lambda task=task, line=line: line in sweep.log(task))
+        sweep.wait_for(lambda task=task: "start again" in sweep.log(task))
+    cluster.run("scancel", *sweep.jobs)
+    sweep.wait_for(sweep.has_ended)
+    status = sweep.command("status", "sweep")
+    assert status["left"] > 0
+    assert status["running"] == 0
+
+    sweep.submit("go", "sweep")
+    sweep.wait_for(sweep.has_ended)
+
+    assert sweep.command("status", "sweep")["done"] == len(SEEDS)
+    for seed in SEEDS:
+        digest = rookery.Run(sweep.folder / f"seed-{seed}").digest()
+        alone = rookery.train(
+            "treasurehunt", seed=seed, run=tmp_path / f"alone-{seed}", **SETTINGS
+        )
+        assert digest["exact"], digest["why"]
+        assert digest["run"] == alone.digest()["run"]
+        assert sweep.rounds(seed) == SETTINGS["rounds"]
