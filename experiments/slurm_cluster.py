@@ -1,7 +1,8 @@
-"""A private Slurm cluster of one node on this machine, for tests: munged, slurmctld, slurmd.
+"""A private Slurm cluster of one node, for tests: munged, slurmctld and slurmd.
 
-Its configuration, keys, sockets and logs are in one temporary folder, and it listens on
-loopback only. At the end all its processes are gone, and so is the folder.
+It is on this machine. Its configuration, keys, sockets and logs are in one temporary
+folder, and it listens on loopback only. At the end all its processes are gone, and so is
+the folder.
 
     with Cluster(cpus=2) as cluster:
         cluster.run("sbatch", "script.sh")
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
-CLIENTS = ("sbatch", "scancel", "scontrol", "squeue")
+CLIENTS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 START_SECONDS = 60.0
 CONFIGURATION = """
@@ -124,7 +125,9 @@ class Cluster:
             self._start("slurmctld", "-D", "-i", "-f", str(self._conf))
             self._wait(lambda: "UP" in self._try("scontrol", "ping"))
             self._start("slurmd", "-D", "-f", str(self._conf))
-            self._wait(lambda: self._try("sinfo", "--noheader", "--format=%T")[:4] == "idle")
+            self._wait(
+                lambda: self._try("sinfo", "--noheader", "--format=%T")[:4] == "idle"
+            )
         except BaseException:
             self.close()
             raise
@@ -202,7 +205,9 @@ class Cluster:
     def tasks(self, job: str) -> Mapping[str, str]:
         """Return the states of a job's tasks, also of those that have ended, by id."""
         format_ = ("--noheader", "--array", "--states=all", "--format=%i %T")
-        return dict(map(str.split, self.run("squeue", f"--job={job}", *format_).splitlines()))
+        return dict(
+            map(str.split, self.run("squeue", f"--job={job}", *format_).splitlines())
+        )
 
     def close(self) -> None:
         """End all jobs and daemons, and delete everything."""

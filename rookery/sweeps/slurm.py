@@ -162,7 +162,9 @@ def submit(plan: Plan, options: Sequence[Option]) -> Submission:
     """
     largest = largest_array()
     forget_failures(plan)
-    sweep = Path(os.path.abspath(plan.folder))  # links are kept: nodes may lack their target
+    sweep = Path(
+        os.path.abspath(plan.folder)
+    )  # links are kept: nodes may lack their target
     script, cells = sweep / SLURM / SCRIPT, cells_left(plan)
     if not cells:
         return Submission(0, (), script, ())
@@ -178,7 +180,9 @@ def submit(plan: Plan, options: Sequence[Option]) -> Submission:
             job, said = _submit(_sbatch(words, array, script), array)
         except Refused as error:
             if not jobs:
-                raise Refused(f"{error}; then: {_again(plan, plan.folder, options)}") from None
+                raise Refused(
+                    f"{error}; then: {_again(plan, plan.folder, options)}"
+                ) from None
             left = len(indices) - len(jobs)
             notes.append(
                 f"{left} of {len(indices)} job arrays were not submitted ({error}): the "
@@ -227,7 +231,12 @@ def _sbatch(words: Sequence[str], array: str, script: Path) -> list[str]:
 def _script(
     plan: Plan, sweep: Path, options: Sequence[Option], submission: Sequence[str]
 ) -> str:
-    python = [sys.executable, "-P", "-m", "rookery"]  # -P: modules here do not shadow others
+    python = [
+        sys.executable,
+        "-P",
+        "-m",
+        "rookery",
+    ]  # -P: modules here do not shadow others
     names = [name for name in ("PYTHONPATH",) if name in os.environ]
     return script_text(
         sweep=sweep,

@@ -64,15 +64,15 @@ if [[ $code != {unfinished} && $code != 138 && $code != 143 ]]; then
     exit "$code"
 fi
 state=$(squeue --noheader --jobs="$job" --format=%T)
-if [[ $state != RUNNING ]]; then
-    say "saved; Slurm is ending this task (${{state:-unknown}}): it was cancelled, or Slurm" \
-        "itself puts it back into the queue"
+if [[ $state == COMPLETING || $state == CANCELLED ]]; then
+    say "saved; Slurm is ending this task: it was cancelled, or Slurm itself puts it back"
 elif [[ $signal != TERM && -z $saved ]]; then
-    say "error: no round was finished within the time of this task, so it would never end:" \
-        "give it more, with: {again} --slurm time=…"
+    say "error: no round was finished within the time of this task, and it would never be" \
+        "otherwise: give it more, with: {again} --slurm time=…"
 else
     trap '' TERM  # which is what Slurm sends when it puts a task back into the queue
-    if scontrol requeue "$job"; then
+    # Incomplete: not if it was cancelled just now, which would undo that.
+    if scontrol requeue Incomplete "$job"; then
         say "saved, and back in the queue"
         exit 0
     fi
