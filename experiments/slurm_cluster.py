@@ -82,7 +82,8 @@ class Cluster:
 
     Args:
         cpus: how many the node pretends to have.
-        requeue_seconds: how long a job that was put back into the queue has to wait.
+        requeue_seconds: how long a job that was put back into the queue has to wait: at
+            least 5.
         kill_wait: seconds from SIGTERM to SIGKILL.
         grace: seconds that jobs of `low` have when the node is taken away from them.
         largest_array: how many tasks a job array can have.
@@ -91,7 +92,7 @@ class Cluster:
     def __init__(
         self,
         cpus: int = 2,
-        requeue_seconds: int = 3,
+        requeue_seconds: int = 5,
         kill_wait: int = 20,
         grace: int = 0,
         largest_array: int = 1001,

@@ -20,7 +20,7 @@ from tests.small import HUNT, overrides
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
-SETTINGS = {**HUNT, "rounds": 300, "updates_per_round": 60, "workers": 0}
+SETTINGS = {**HUNT, "rounds": 200, "updates_per_round": 60, "workers": 0}
 SEEDS = range(4)
 ENDED = {"COMPLETED", "FAILED", "CANCELLED"}
 
@@ -30,7 +30,7 @@ def cluster(load: Callable[[str], ModuleType]) -> Iterator[Any]:
     script = load("slurm_cluster")
     if reason := script.missing():
         pytest.skip(reason)
-    with script.Cluster(cpus=2, requeue_seconds=1, largest_array=3) as cluster:
+    with script.Cluster(cpus=4, requeue_seconds=5, largest_array=3) as cluster:
         yield cluster
 
 
@@ -83,7 +83,7 @@ def test_tasks_that_are_stopped_put_back_and_cancelled_train_cells_of_the_same_b
     sweep = Sweep(tmp_path / "sweep", cluster)
     words = ["treasurehunt", *overrides(SETTINGS), f"seeds=0..{SEEDS[-1]}"]
 
-    # Four cells, arrays of three tasks at most, two processors.
+    # Four cells, and arrays of three tasks at most.
     assert sweep.submit(*words, "--run", "sweep") == ["0-2", "0-0"]
     first, second = (f"{sweep.jobs[0]}_{index}" for index in range(2))
     sweep.wait_for(lambda: min(sweep.rounds(0), sweep.rounds(1)) > 3)
