@@ -1,11 +1,11 @@
 """Check that Slurm changes nothing: a sweep on a real cluster, disturbed in every way.
 
-    python experiments/slurm.py --out slurm.json [--cells 6] [--rounds 3000] [--seed 0]
+    python experiments/slurm.py --out slurm.json [--cells 6] [--rounds 3000] [--minutes 1]
 
 A private cluster of one node is started on this machine (see slurm_cluster.py). The cells
-take longer than the time limit of a task, a minute, so every one is stopped by it, put back
+take longer than the time limit of a task, so every one is stopped by it, put back
 into the queue, and continued. At random times, tasks are sent USR1 or TERM, put back by
-`scontrol requeue`, pre-empted by a job of a higher partition, or killed, and whole jobs are
+`scontrol requeue`, preempted by a job of a higher partition, or killed, and whole jobs are
 cancelled. When nothing is left in the queue, the sweep is submitted again. At the end every
 cell must have the digest of an undisturbed one.
 """
@@ -67,14 +67,17 @@ OCCUPY = "#!/bin/bash\nsleep 5\n"
 class Disturbed:
     """A sweep on a cluster, and what happens to it."""
 
-    def __init__(self, folder: Path, cluster: Cluster, rng: random.Random) -> None:
+    def __init__(
+        self, folder: Path, cluster: Cluster, rng: random.Random, minutes: int
+    ) -> None:
         self.folder, self.cluster, self._rng = folder, cluster, rng
+        self._minutes = minutes
         self.counts: Counter[str] = Counter()
         self.jobs: list[str] = []
 
     def submit(self, *words: object) -> None:
         """Submit what is left of the sweep."""
-        options = ("--on", "slurm", "--slurm", "time=1", "--json")
+        options = ("--on", "slurm", "--slurm", f"time={self._minutes}", "--json")
         done = subprocess.run(
             [sys.executable, "-m", "rookery", "sweep", *map(str, words), *options],
             env={**os.environ, **self.cluster.environment},
@@ -113,7 +116,7 @@ class Disturbed:
     def _try(self, *words: str) -> None:
         try:
             self.cluster.run(*words)
-        except RuntimeError:
+        except (RuntimeError, subprocess.TimeoutExpired):
             self.counts["too late"] += 1  # the task has just ended
 
     def _preempt(self) -> None:
@@ -149,7 +152,7 @@ def digests(folder: Path, cells: int) -> list[dict[str, Any]]:
     return [rookery.Run(folder / f"seed-{seed}").digest() for seed in range(cells)]
 
 
-def run(cells: int, rounds: int, pause: float, seed: int) -> dict[str, Any]:
+def run(cells: int, rounds: int, minutes: int, pause: float, seed: int) -> dict[str, Any]:
     """Train a sweep on a cluster, disturb it, and compare."""
     rng = random.Random(seed)
     settings = [f"{key}={value}" for key, value in {**SETTINGS, "rounds": rounds}.items()]
@@ -161,7 +164,7 @@ def run(cells: int, rounds: int, pause: float, seed: int) -> dict[str, Any]:
         print(f"undisturbed: {time.monotonic() - began:.0f} s", flush=True)
         began = time.monotonic()
         with Cluster(cpus=2) as cluster:
-            sweep = Disturbed(folder, cluster, rng)
+            sweep = Disturbed(folder, cluster, rng, minutes)
             sweep.submit(*words, "--run", folder)
             next_deed = time.monotonic() + rng.uniform(0, 2 * pause)
             while True:
@@ -181,6 +184,7 @@ def run(cells: int, rounds: int, pause: float, seed: int) -> dict[str, Any]:
         return {
             "cells": cells,
             "rounds": rounds,
+            "minutes": minutes,
             "seconds": seconds,
             "deeds": dict(sweep.counts),
             "lines of logs": sweep.lines(),
@@ -203,12 +207,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cells", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3000)
+    parser.add_argument("--minutes", type=int, default=1, help="that a task may run")
     parser.add_argument("--pause", type=float, default=10.0, help="mean, between two deeds")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if reason := missing():
         sys.exit(f"error: {reason}")
-    report = run(arguments.cells, arguments.rounds, arguments.pause, arguments.seed)
+    report = run(
+        arguments.cells,
+        arguments.rounds,
+        arguments.minutes,
+        arguments.pause,
+        arguments.seed,
+    )
     arguments.out.write_text(json.dumps(report, indent=2))
     Console().print(report)
     sys.exit(0 if report["same"] == report["exact"] == arguments.cells else 1)

@@ -25,7 +25,7 @@ from types import TracebackType
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CLIENTS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-START_SECONDS = 60.0
+START_SECONDS, COMMAND_SECONDS = 60.0, 30.0
 CONFIGURATION = """
 ClusterName=private
 SlurmctldHost={host}(127.0.0.1)
@@ -200,7 +200,7 @@ class Cluster:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=COMMAND_SECONDS,
         )
 
     def tasks(self, job: str) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,14 +69,12 @@ def submit_sweep(plan: Plan, options: Sequence[Option], as_json: bool) -> None:
     for note in submission.notes:
         say(f"warning: {note}")
     if as_json:
-        jobs = [{"id": job.id, "array": job.array} for job in submission.jobs]
-        script = str(submission.script)
         print_json(
             {
                 "sweep": str(plan.folder),
                 "cells": submission.cells,
-                "jobs": jobs,
-                "script": script,
+                "jobs": [asdict(job) for job in submission.jobs],
+                "script": str(submission.script),
             }
         )
         return
@@ -85,7 +84,8 @@ def submit_sweep(plan: Plan, options: Sequence[Option], as_json: bool) -> None:
         return
     jobs = " and ".join(f"job {job.id} (tasks {job.array})" for job in submission.jobs)
     ids = ",".join(job.id for job in submission.jobs)
+    cells = "1 cell" if submission.cells == 1 else f"{submission.cells} cells"
     tell(
-        f"{plan.folder}: submitted {jobs} for {submission.cells} cells. Look with: "
-        f"{status}, squeue --job={ids}"
+        f"{plan.folder}: submitted {jobs} for {cells}. Look with: {status}, "
+        f"squeue --job={ids}"
     )

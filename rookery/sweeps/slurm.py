@@ -174,7 +174,7 @@ def submit(plan: Plan, options: Sequence[Option]) -> Submission:
     script.parent.mkdir(exist_ok=True)
     first = _sbatch(words, indices[0], script)
     replace_whole(script, _script(plan, sweep, options, first).encode())
-    jobs, notes = [], []
+    jobs, notes = list[Job](), list[str]()
     for array in indices:
         try:
             job, said = _submit(_sbatch(words, array, script), array)

@@ -271,7 +271,7 @@ def test_a_refused_job_is_one_line_in_slurms_words_and_can_be_submitted_again(
     assert line.endswith("--on slurm --slurm partition=nope")
     fake("sbatch", "echo 7")
     assert run("sweep", "go", "new", "--on", "slurm", "--slurm", "partition=good") == 0
-    assert "submitted job 7 (tasks 0-0) for 1 cells" in capfd.readouterr().out
+    assert "submitted job 7 (tasks 0-0) for 1 cell." in capfd.readouterr().out
 
 
 def test_if_only_some_arrays_are_accepted_their_tasks_train_all_cells(
