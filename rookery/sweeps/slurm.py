@@ -162,13 +162,12 @@ def submit(plan: Plan, options: Sequence[Option]) -> Submission:
     """
     largest = largest_array()
     forget_failures(plan)
-    sweep = Path(
-        os.path.abspath(plan.folder)
-    )  # links are kept: nodes may lack their target
+    # With links as they are: other nodes may have them lead elsewhere.
+    sweep = Path(os.path.abspath(plan.folder))
     script, cells = sweep / SLURM / SCRIPT, cells_left(plan)
     if not cells:
         return Submission(0, (), script, ())
-    wanted = next((x.value for x in options if x.name == ARRAY), None)
+    wanted = {option.name: option.value for option in options}.get(ARRAY)
     indices = arrays(cells, wanted, largest)
     words = [str(x) for x in _with_defaults(plan, sweep, options) if x.name != ARRAY]
     script.parent.mkdir(exist_ok=True)
@@ -180,9 +179,8 @@ def submit(plan: Plan, options: Sequence[Option]) -> Submission:
             job, said = _submit(_sbatch(words, array, script), array)
         except Refused as error:
             if not jobs:
-                raise Refused(
-                    f"{error}; then: {_again(plan, plan.folder, options)}"
-                ) from None
+                again = _again(plan, plan.folder, options)
+                raise Refused(f"{error}; then: {again}") from None
             left = len(indices) - len(jobs)
             notes.append(
                 f"{left} of {len(indices)} job arrays were not submitted ({error}): the "
@@ -231,12 +229,8 @@ def _sbatch(words: Sequence[str], array: str, script: Path) -> list[str]:
 def _script(
     plan: Plan, sweep: Path, options: Sequence[Option], submission: Sequence[str]
 ) -> str:
-    python = [
-        sys.executable,
-        "-P",
-        "-m",
-        "rookery",
-    ]  # -P: modules here do not shadow others
+    # With -P, files in the current folder cannot shadow modules.
+    python = [sys.executable, "-P", "-m", "rookery"]
     names = [name for name in ("PYTHONPATH",) if name in os.environ]
     return script_text(
         sweep=sweep,

@@ -55,6 +55,7 @@ if [[ -n $signal ]]; then pass_on "$signal"; fi  # it came before there was anyo
 while [[ -n $(jobs -rp) ]]; do wait "$training"; done  # a signal ends `wait` early
 wait "$training"
 code=$?
+training=
 saved=$(find "$sweep" -maxdepth 4 -path '*/checkpoints/ckpt-*' -newer "$began" -print -quit)
 rm -f "$began"
 

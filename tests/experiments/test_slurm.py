@@ -17,6 +17,7 @@ import rookery
 from rookery.api.sweep import status_of
 from rookery.runs.log import METRICS, read_lines
 from rookery.sweeps.plan import Plan
+from rookery.sweeps.slurm import Option, Refused, submit
 from tests.scenarios.conftest import wait_for
 from tests.small import HUNT, overrides
 
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 SETTINGS = {**HUNT, "rounds": 120, "updates_per_round": 15, "workers": 0}
 SEEDS = range(3)
+NAME = "odd 'name' #%A"
 ENDED = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
@@ -78,13 +80,13 @@ class Sweep:
 
 @pytest.mark.shows("E9")
 def test_tasks_that_are_stopped_put_back_and_cancelled_train_cells_of_the_same_bits(
-    cluster: Any, tmp_path: Path
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = Sweep(tmp_path / "sweep", cluster)
+    sweep = Sweep(tmp_path / NAME, cluster)
     words = ["treasurehunt", *overrides(SETTINGS), f"seeds=0..{SEEDS[-1]}"]
 
     # Three cells, and arrays of two tasks at most.
-    assert sweep.submit(*words, "--run", "sweep") == ["0-1", "0-0"]
+    assert sweep.submit(*words, "--run", NAME) == ["0-1", "0-0"]
     first, second = (f"{sweep.jobs[0]}_{index}" for index in range(2))
     sweep.wait_for(lambda: min(sweep.rounds(0), sweep.rounds(1)) > 3)
     # Slurm sends USR1 like this before a task's time is over.
@@ -98,8 +100,11 @@ def test_tasks_that_are_stopped_put_back_and_cancelled_train_cells_of_the_same_b
     status = status_of(Plan(sweep.folder))
     assert status.left > 0
     assert status.running == 0
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    with pytest.raises(Refused, match="invalid partition specified: nope"):
+        submit(Plan(sweep.folder), [Option("partition", "nope")])
 
-    sweep.submit("go", "sweep")
+    sweep.submit("go", NAME)
     sweep.wait_for(sweep.has_ended)
 
     assert status_of(Plan(sweep.folder)).done == len(SEEDS)
