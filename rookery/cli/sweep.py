@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
+from rookery.cli.slurm import LOCAL, SLURM, On, SlurmOptions, check_place, submit_sweep
 from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
@@ -77,12 +78,15 @@ def plan(
     games: NamedGames = None,
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
+    on: On = LOCAL,
+    slurm: SlurmOptions = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a sweep and train it; `plan` can be left out."""
     from rookery.sweeps.plan import Named, groups_of, named_in, new_plan
 
+    options = check_place(on, slurm, until)
     question = _question(words or [], plan_file)
     named = Named(games or [], algorithms or [], probes or [])
     if plan_file is None:  # what the user has typed is named; what is in a file is not
@@ -95,7 +99,10 @@ def plan(
         cells, groups = len(planned.cells), len(planned.groups)
         seeds = len(planned.seeds)
         say(f"{planned.folder}: {cells} cells ({groups} × {seeds} seeds)")
-    _train(planned, until, as_json)
+    if on == SLURM:
+        submit_sweep(planned, options, as_json)
+    else:
+        _train(planned, until, as_json)
 
 
 def _question(words: list[str], plan_file: Path | None) -> Question:
@@ -137,11 +144,18 @@ def go(
     games: NamedGames = None,
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
+    on: On = LOCAL,
+    slurm: SlurmOptions = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Train all cells that are not done, also those that failed; after anything."""
-    _train(_opened(folder, games, algorithms, probes), until, as_json)
+    options = check_place(on, slurm, until)
+    opened = _opened(folder, games, algorithms, probes)
+    if on == SLURM:
+        submit_sweep(opened, options, as_json)
+    else:
+        _train(opened, until, as_json)
 
 
 def _opened(

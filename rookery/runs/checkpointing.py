@@ -111,13 +111,13 @@ class Checkpointer:
         return is_saved
 
     def _save_checkpoint(self, number: int) -> None:
-        folder = self._folder / CHECKPOINTS
+        folder, began = self._folder / CHECKPOINTS, time.monotonic()
         boundary, files = checkpoint_files(self._training, number)
         metadata = checkpoint_metadata(self._training, files)
         metadata |= {"seal": self.seal, "inexact": self.inexact}
         path = save_checkpoint(folder, boundary, files, metadata, self._claim)
         self.saved = number
-        self._log.event(SAVED, round=number)
+        self._log.event(SAVED, round=number, seconds=time.monotonic() - began)
         prune(folder, path, self._config.keep)
 
 
