@@ -317,7 +317,8 @@ def named_in(question: Question) -> Named:
         last = key.rpartition(".")[2].strip("\"'")
         if last in named:
             named[last].append(value.strip("\"'"))
-    return Named(games, [*named["algorithm"], *named["module"]], named["code"])
+    custom = untrusted_algorithms([*named["algorithm"], *named["module"]], ())
+    return Named(games, custom, named["code"])
 
 
 def groups_of(
@@ -339,9 +340,9 @@ def groups_of(
     for game, settings in question.combinations():
         overrides = [f"{key}={value}" for key, value in settings.items()]
         combination = " ".join([game, *overrides])
+        if file is not None:
+            _refuse_unnamed_game(game, named or Named(), file)
         try:
-            if file is not None:
-                _refuse_unnamed_game(game, named or Named(), file)
             entry, config = configure(game, [*question.fixed, *overrides])
             if file is not None:
                 refuse_unnamed(config, named or Named(), file)

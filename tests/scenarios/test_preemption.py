@@ -39,6 +39,7 @@ claim.LEASE_SECONDS, claim.RENEWAL_SECONDS = 2.0, 0.2
 from rookery.cli.app import main
 main()
 """
+LONG_LEASE = LEASE.replace("2.0,", "1000.0,")
 WIDE = """
 from rookery.games import gridworld as grid
 
@@ -211,21 +212,22 @@ def test_of_two_holders_in_two_namespaces_one_writes_and_no_file_is_torn(
         run = ["treasurehunt", *overrides(settings), "--run", str(first.run)]
         first.start("train", *run, prefix=_unshared(), code=LEASE)
         first.wait_for(lambda: first.rounds > 12)
-        second.start("resume", str(first.run), prefix=_unshared(), code=LEASE)
-        assert second.code() == 2  # it is in use
-
         main = _child_of(first)
         os.kill(main, signal.SIGSTOP)
+        second.start("resume", str(first.run), prefix=_unshared(), code=LONG_LEASE)
+        assert second.code() == 2, second.said
+        assert f"{first.run} is in use by process 1 on " in second.said
+
         wait_for(lambda: _resumes(second))
         second.wait_for(lambda: second.events("start")[1:])
         os.kill(main, signal.SIGCONT)
 
-        assert first.code() == 1, first.said
+        assert first.code() == 2, first.said
         assert second.code() == 0, second.said
     finally:
         first.close()
         second.close()
-    assert f"{first.run} was taken over by process " in first.said
+    assert f"{first.run} was taken over by " in first.said
     assert "it ends, and writes nothing more." in first.said
     lines = read_lines(first.run / "metrics.jsonl")
     assert [line["round"] for line in lines] == list(range(1, settings["rounds"] + 1))
@@ -259,7 +261,7 @@ def test_a_worker_that_was_suspended_leaves_its_cell_to_the_one_that_took_it_ove
     finally:
         first.close()
         second.close()
-    assert f"{cell.folder} was taken over by process " in first.said
+    assert f"{cell.folder} was taken over by " in first.said
     for number, each in enumerate((cell, other)):
         assert _rounds_in(each) == settings["rounds"]
         assert all(map(is_whole, checkpoints_in(each.folder / "checkpoints")))
