@@ -55,13 +55,6 @@ class CellsFailed(RookeryError):
     """Some cells of a sweep have failed; the others are done."""
 
 
-class SeedsFailed(CellsFailed):
-    """Some of several seeds of one run have failed; the others are done."""
-
-    exit_code = 2
-    """That of a single run that fails."""
-
-
 @dataclass(frozen=True)
 class SweepStatus:
     """How many cells of a sweep are done, running, failed, stopped and waiting."""
@@ -236,7 +229,7 @@ def failure_of(plan: Plan, failed: Mapping[str, str]) -> CellsFailed:
     if plan.is_seeds:
         cells = [cell for cell in plan.cells if cell.name in failed]
         lines = [f"{cell.label} failed: {failed[cell.name]}" for cell in cells]
-        return SeedsFailed("; ".join(lines))
+        return CellsFailed("; ".join(lines))
     names = [*list(failed)[:MOST_NAMED], *(["…"] if len(failed) > MOST_NAMED else [])]
     first = next(iter(failed.values())).rstrip(".")
     again = command("sweep", "go", plan.folder, *plan.named.arguments())

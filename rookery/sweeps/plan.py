@@ -317,7 +317,8 @@ def named_in(question: Question) -> Named:
         last = key.rpartition(".")[2].strip("\"'")
         if last in named:
             named[last].append(value.strip("\"'"))
-    return Named(games, [*named["algorithm"], *named["module"]], named["code"])
+    custom = untrusted_algorithms([*named["algorithm"], *named["module"]], ())
+    return Named(games, custom, named["code"])
 
 
 def groups_of(

@@ -323,7 +323,7 @@ def test_an_agent_that_starts_again_from_changed_weights_is_refused(tmp_path: Pa
     settings = {"agents": {"0": {"from": f"{origin.path}:0"}}}
     session = session_of(tmp_path / "run", **settings)
     session.training.close()  # as if it had been killed before its first round
-    session._lock.close()
+    session._claim.close()
     other = train(tmp_path / "other", seed=5)
     for path in (other.path / "weights").iterdir():
         shutil.copy(path, origin.path / "weights")

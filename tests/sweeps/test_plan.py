@@ -258,7 +258,7 @@ def test_a_users_algorithm_and_probe_must_be_named_again(
     words += ["probe.every_rounds=2", "game.turns=5"]
     question = parse_words("iterated_chicken", words, [0])
     named = named_in(question)
-    assert named == Named([], ["dqn", "./mine.py:Mine"], ["./look.py:probe"])
+    assert named == Named([], ["./mine.py:Mine"], ["./look.py:probe"])
     new_plan(question, Path("sweep"), named)
 
     with pytest.raises(ConfigError) as error:
