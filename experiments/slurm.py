@@ -50,7 +50,7 @@ SETTINGS = {
 }
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY"}
 LINES = {
-    "put back by itself": "saved, and back in the queue",
+    "put back by itself": "back in the queue",
     "ended by Slurm": "Slurm is ending this task",
     "started again": "start again",
     "time over": "its time is over",

@@ -66,7 +66,7 @@ if [[ $code != {unfinished} && $code != 138 && $code != 143 ]]; then
 fi
 state=$(squeue --noheader --jobs="$job" --format=%T)
 if [[ $state == COMPLETING || $state == CANCELLED ]]; then
-    say "saved; Slurm is ending this task: it was cancelled, or Slurm itself puts it back"
+    say "Slurm is ending this task: it was cancelled, or Slurm itself puts it back"
 elif [[ $signal != TERM && -z $saved ]]; then
     say "error: no round was finished within the time of this task, and it would never be" \
         "otherwise: give it more, with: {again} --slurm time=…"
@@ -74,7 +74,7 @@ else
     trap '' TERM  # which is what Slurm sends when it puts a task back into the queue
     # Incomplete: not if it was cancelled just now, which would undo that.
     if scontrol requeue Incomplete "$job"; then
-        say "saved, and back in the queue"
+        say "back in the queue"
         exit 0
     fi
     say "error: Slurm did not put this task back into the queue; go on with: {again}"

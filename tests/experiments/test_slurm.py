@@ -92,7 +92,7 @@ def test_tasks_that_are_stopped_put_back_and_cancelled_train_cells_of_the_same_b
     # Slurm sends USR1 like this before a task's time is over.
     cluster.run("scancel", "--batch", "--signal=USR1", first)
     cluster.run("scontrol", "requeue", second)
-    for task, line in ((first, "saved, and back"), (second, "Slurm is ending this task")):
+    for task, line in ((first, "back in the queue"), (second, "Slurm is ending this task")):
         sweep.wait_for(lambda task=task, line=line: line in sweep.log(task))
         sweep.wait_for(lambda task=task: "start again" in sweep.log(task))
     cluster.run("scancel", *sweep.jobs)

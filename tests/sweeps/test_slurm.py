@@ -502,7 +502,7 @@ def test_a_task_that_has_saved_is_put_back_into_the_queue(
     assert (task.folder / "signals").read_text() == number.name
     assert calls(tmp_path, "squeue") == [["--noheader", "--jobs=8_2", "--format=%T"]]
     assert calls(tmp_path, "scontrol") == [["requeue", "Incomplete", "8_2"]]
-    assert (code, said.count("saved, and back in the queue")) == (0, 1)
+    assert (code, said.count("back in the queue")) == (0, 1)
 
 
 def test_a_task_that_is_cancelled_is_not_put_back(
