@@ -1,4 +1,4 @@
-"""`rookery.sweep` and `rookery.Sweep`: many runs in one folder, and their results."""
+"""`rookery.sweep`: many runs in one folder."""
 
 from __future__ import annotations
 
@@ -7,31 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rookery.api.cells_progress import CellsProgress
 from rookery.api.display import in_notebook
-from rookery.api.results import interval, plot, table
+from rookery.api.sweep_results import Sweep
 from rookery.config.messages import toml_value
-from rookery.errors import ConfigError, RookeryError, checked, warn
-from rookery.evaluation.tables import pandas_or_advice
+from rookery.errors import ConfigError, RookeryError, warn
 from rookery.printing import command, err, say
-from rookery.runs.folder import CONFIG
-from rookery.runs.log import METRICS, read_lines
-from rookery.runs.overview import Overview
 from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
-from rookery.storage.access import is_file
 from rookery.sweeps.axes import Axis, Question, parse_seeds
 from rookery.sweeps.cells import STATES, failures, state_of
 from rookery.sweeps.local import LocalSweep, Outcome, Say
-from rookery.sweeps.plan import Named, Plan, new_plan, read_plan
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
+from rookery.sweeps.plan import Named, Plan, new_plan
 
 
 class CellsFailed(RookeryError):
@@ -67,105 +58,6 @@ class SweepStatus:
         counts = [f"{getattr(self, name)} {name}" for name in STATES if getattr(self, name)]
         lines = [f"{self.sweep}: {self.cells} cells: {', '.join(counts)}"]
         return "\n".join([*lines, *(f"{k} failed: {v}" for k, v in self.failures.items())])
-
-
-class Sweep:
-    """A sweep on disk: its runs, and what they measured.
-
-    Args:
-        folder: of the sweep.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.path = Path(checked("folder", folder, str, Path))
-        content = read_plan(self.path)
-        self._groups, self._seeds = content["groups"], content["seeds"]
-
-    def __repr__(self) -> str:
-        cells = len(self._groups) * len(self._seeds)
-        return f"<Sweep {self.path}: {cells} cells, {len(self._begun())} begun>"
-
-    def _cells(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Return every cell's folder, and what distinguishes it."""
-        games = len({group["game"] for group in self._groups}) > 1
-        cells = []
-        for group in self._groups:
-            labels = {"game": group["game"]} if games else {}
-            labels |= {key: _value(text) for key, text in group["settings"].items()}
-            for seed in self._seeds:
-                folder = self.path / group["folder"] / f"seed-{seed}"
-                cells.append((folder, {**labels, "seed": seed}))
-        return cells
-
-    def _begun(self) -> list[tuple[Path, dict[str, Any]]]:
-        return [(path, x) for path, x in self._cells() if is_file(path / CONFIG)]
-
-    def runs(self) -> DataFrame:
-        """Return one row per cell that has begun, like `rookery.table` (needs pandas)."""
-        return table([folder for folder, _ in self._begun()])
-
-    def table(self) -> DataFrame:
-        """Return one row per combination: its settings, and scores over its seeds.
-
-        Scores are interquartile means over seeds with 95 % bootstrap intervals: `return`
-        over the last quarter of the rounds, and `trained`, of the last evaluation, if there
-        is one. `seeds` is how many have begun. Needs pandas.
-        """
-        groups: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, float]]]] = {}
-        for folder, labels in self._begun():
-            key = tuple(value for name, value in labels.items() if name != "seed")
-            groups.setdefault(key, []).append((labels, Overview(folder).last_scores()))
-        rows = [_group_row(cells) for cells in groups.values()]
-        return pandas_or_advice().DataFrame(rows)
-
-    def metrics(self) -> DataFrame:
-        """Return the metrics of every agent in every round of every cell (needs pandas).
-
-        The settings that distinguish cells are columns.
-        """
-        rows = [
-            {**labels, "round": line["round"], "agent": agent, **metrics}
-            for folder, labels in self._begun()
-            for line in read_lines(folder / METRICS)
-            for agent, metrics in line["agents"].items()
-        ]
-        return pandas_or_advice().DataFrame(rows)
-
-    def plot(
-        self, metric: str = "return", by: str | None = None, ax: Axes | None = None
-    ) -> Axes:
-        """Draw a learning curve for every combination, like `rookery.plot`.
-
-        Args:
-            metric: as for `rookery.plot`.
-            by: a setting; by default the one that the sweep varies, if it is only one.
-            ax: the axes to draw in; by default new ones.
-        """
-        varied = dict.fromkeys(key for group in self._groups for key in group["settings"])
-        if by is None and len(varied) == 1:
-            by = next(iter(varied)).replace('"', "")
-        return plot([folder for folder, _ in self._begun()], metric, by, ax)
-
-
-def _value(text: str) -> Any:
-    """Return a setting's value as TOML reads it, or as text."""
-    from rookery.config.parse import parse_overrides
-
-    return parse_overrides([f"x={text}"])["x"]
-
-
-def _group_row(cells: Sequence[tuple[dict[str, Any], dict[str, float]]]) -> dict[str, Any]:
-    labels = {name: value for name, value in cells[0][0].items() if name != "seed"}
-    row: dict[str, Any] = {**labels, "seeds": len(cells)}
-    for name in dict.fromkeys(name for _, scores in cells for name in scores):
-        values = [scores[name] for _, scores in cells if name in scores]
-        if name in ("return", "trained") and np.isfinite(values).all():
-            estimate = interval(values)
-            row |= {name: estimate.value, f"{name}_low": estimate.low}
-            row[f"{name}_high"] = estimate.high
-        else:
-            row[f"counts.{name}" if name in row else name] = float(np.mean(values))
-    return row
 
 
 def status_of(plan: Plan) -> SweepStatus:
@@ -240,7 +132,7 @@ def sweep(
             train_here(plan, stop, quiet, _ignore if quiet else say, warn)
     except Stopped:
         raise KeyboardInterrupt from None
-    return Sweep(plan.folder)
+    return Sweep(plan.folder, plan.named.games)
 
 
 def _ignore(line: str) -> None:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
+from rookery.cli.sweep_results import NamedGames, SweepFolder, export, table
 from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from rookery.sweeps.plan import Named, Plan
 
 PLAN = "plan"
-SweepFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The folder of the sweep.")
-]
-NamedGames = Annotated[
-    list[str] | None, typer.Option("--game", help="A game of the sweep, if not built in.")
-]
 NamedProbes = Annotated[
     list[str] | None, typer.Option("--probe", help="The probe of the sweep, if any.")
 ]
@@ -267,17 +262,6 @@ def _note(why: str) -> str:
     return f"; it is not exact: {why}" if why else ""
 
 
-def table(folder: SweepFolder, as_json: AsJson = False) -> None:
-    """Print scores over seeds, with intervals, for every combination."""
-    from rookery.api.sweep import Sweep
-
-    frame = Sweep(folder).table()
-    if as_json:
-        print_json({"table": json.loads(frame.to_json(orient="records"))})
-    else:
-        tell(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
-
-
 app.callback()(describe_sweep)
-for _command in (plan, go, status, work, verify, table):
+for _command in (plan, go, status, work, verify, table, export):
     app.command()(_command)
