@@ -170,6 +170,8 @@ def _draw_scores(ax: Axes, lines: Sequence[Line], metric: str, title: str) -> bo
     name = RETURN if metric == TRAINED else metric
     _dress(ax, f"{name}, {when}", "", title)
     ax.tick_params(axis="y", length=0)
+    for text, colour in zip(ax.get_yticklabels(), colours(len(lines)), strict=True):
+        text.set(color=colour, fontweight="bold")  # they are the legend of the curves
     ax.spines["left"].set_visible(False)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)

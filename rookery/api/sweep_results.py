@@ -149,11 +149,14 @@ class Sweep:
         """
         scores = self._scores()
         self._begun(scores)
-        if by is not None and by not in scores.varied:
-            raise ConfigError(f"the sweep does not vary '{by}': {nearest(by, scores.varied)}")
+        varied = {name.replace('"', ""): name for name in scores.varied}
+        if by is not None and by.replace('"', "") not in varied:
+            raise ConfigError(f"the sweep does not vary '{by}': {nearest(by, varied)}")
         if game is not None and game not in scores.games:
-            raise ConfigError(f"the sweep has no game '{game}': {nearest(game, scores.games)}")
-        names = scores.varied if by is None else [by]
+            raise ConfigError(
+                f"the sweep has no game '{game}': {nearest(game, scores.games)}"
+            )
+        names = scores.varied if by is None else [varied[by.replace('"', "")]]
         panels = {x: _lines(scores, x, names) for x in scores.games if game in (None, x)}
         return draw_sweep(panels, metric, _title(names), ax)
 

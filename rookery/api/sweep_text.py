@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from math import isnan
 
 from rookery.api.text_table import TextTable
-from rookery.sweeps.tables import NORMALISED, Results, Row
+from rookery.sweeps.tables import Results, Row
 
 COUNTS = ("seeds", "finished", "tasks")
 LOW = "_low"
-EXPLAINED = "interquartile mean over seeds [95 % interval], of the last quarter of the rounds"
+EXPLAINED = (
+    "interquartile mean over seeds [95 % interval], of the last quarter of the rounds"
+)
 FEW_SEEDS = 5
 NO_VALUE = "–"
 
@@ -21,17 +23,15 @@ def sweep_tables(
     """Return the tables of a sweep that fit a width, and notes on them."""
     tables = _table(results.rows).fitted(width)
     if results.aggregates:
-        first = results.aggregates[0]
-        scale = "from random (0) to scripted (1)" if NORMALISED in first else "as they are"
         over_tasks = _table(results.aggregates)
-        over_tasks.title = f"over {first['tasks']} tasks, scores {scale}"
+        over_tasks.title = f"over {results.aggregates[0]['tasks']} tasks"
         tables += over_tasks.fitted(width)
     notes = [EXPLAINED]
     if any("trained" in row for row in results.rows):
         notes.append("trained: return in the last evaluation, without exploration")
     if results.seeds < FEW_SEEDS:
         notes.append(f"with fewer than {FEW_SEEDS} seeds, intervals are too narrow")
-    return tables, [*notes, *results.notes]
+    return tables, [*notes, *results.scale, *results.notes]
 
 
 def sweep_text(tables: Sequence[TextTable], notes: Sequence[str]) -> str:
@@ -47,7 +47,7 @@ def _table(rows: Sequence[Row]) -> TextTable:
     labels, columns = names[:first], names[first:]
     table = TextTable(", ".join(labels), columns)
     for row in rows:
-        label = ", ".join(_cell(row, name) for name in labels) or "all"
+        label = ", ".join(str(row.get(name, NO_VALUE)) for name in labels) or "all"
         table.rows.append((label, [_cell(row, name) for name in columns]))
     return table
 

@@ -149,8 +149,8 @@ def _marl_eval(
     common = [x for x in scores.seeds if all(x in own for own in seeds.values())]
     if not common:
         raise ConfigError(
-            f"{scores.folder} has no seed that is finished in all variants: marl-eval needs "
-            "the same number of runs of each; let it train, or export for rliable."
+            f"{scores.folder} has no seed that is finished in all variants, and marl-eval "
+            "needs the same number of runs of each: let it train, or export for rliable."
         )
     if any(len(own) > len(common) for own in seeds.values()):
         notes.append(f"only the {len(common)} seeds that all variants have are exported")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config.parse import parse_overrides
-from rookery.errors import ConfigError, nearest
+from rookery.errors import ConfigError, checked, nearest
 from rookery.runs.folder import CONFIG
 from rookery.runs.overview import Overview
 from rookery.specs import Array
@@ -48,6 +48,12 @@ class Group:
     def tree(self) -> dict[str, Any]:
         """The configuration as a tree."""
         return tomllib.loads(self.config)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether its cells are evaluated during training, at least once."""
+        every = int(self.tree.get("evaluate", {}).get("every_rounds", 0))
+        return 0 < every <= int(self.tree.get("rounds", 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,19 +130,25 @@ class SweepScores:
         return cells
 
     def metric(self, name: str | None) -> str:
-        """Return the name of a score; by default `trained`, or `return` without it.
+        """Return the name of a score; by default `trained`, if all cells are evaluated.
 
         Raises:
             ConfigError: if no cell has this score.
         """
+        if name is not None:
+            checked("metric", name, str)
         scored = [cell for cell in self.cells if cell.scores]
         if not scored:
             raise ConfigError(f"no cell of {self.folder} has scores yet: let it train.")
         if name is None:
-            return TRAINED if all(TRAINED in x.scores for x in scored) else RETURN
+            is_trained = any(TRAINED in cell.scores for cell in scored)
+            planned = all(group.is_evaluated for group in self.groups)
+            return TRAINED if planned and is_trained else RETURN
         if not any(name in cell.scores for cell in scored):
             known = {key for cell in scored for key in cell.scores}
-            raise ConfigError(f"{self.folder} has no score '{name}': {nearest(name, known)}")
+            raise ConfigError(
+                f"{self.folder} has no score '{name}': {nearest(name, known)}"
+            )
         return name
 
     def matrix(
@@ -168,7 +180,9 @@ class SweepScores:
         if not unfinished and not missing:
             return []
         parts = [f"{len(unfinished)} not finished, whose scores so far count"]
-        parts = (parts if unfinished else []) + ([f"{missing} not begun"] if missing else [])
+        parts = (parts if unfinished else []) + (
+            [f"{missing} not begun"] if missing else []
+        )
         return [f"of {planned} cells, {' and '.join(parts)}"]
 
 

@@ -39,6 +39,8 @@ class Results:
     """One per variant, over several tasks; empty with a single one."""
     seeds: int
     """How many are planned."""
+    scale: list[str]
+    """Lines about the scores of random and scripted players; none with a single task."""
     notes: list[str]
     """Lines about what is missing."""
 
@@ -46,8 +48,10 @@ class Results:
         """Return everything as plain data, with null for what is not known."""
         return {
             "table": [_plain(row) for row in self.rows],
-            **({"aggregate": list(map(_plain, self.aggregates))} if self.aggregates else {}),
-            "notes": self.notes,
+            **(
+                {"aggregate": list(map(_plain, self.aggregates))} if self.aggregates else {}
+            ),
+            "notes": [*self.scale, *self.notes],
         }
 
 
@@ -59,12 +63,20 @@ def results_of(scores: SweepScores, references: References) -> Results:
     """Return all rows of a sweep, and what is missing."""
     rows, seeds = combination_rows(scores, references), len(scores.seeds)
     if len(scores.tasks) == 1 or not any(cell.scores for cell in scores.cells):
-        return Results(rows, [], seeds, scores.notes())
+        return Results(rows, [], seeds, [], scores.notes())
+    scale = [
+        f"{NORMALISED}: {scores.metric(None)}, from random (0) to scripted (1)",
+        *(
+            f"{k}: random {x.random:.4g}, {x.player} {x.scripted:.4g}"
+            for k, x in references.items()
+            if not x.why
+        ),
+    ]
     try:
         comparison = Comparison(scores, None, references)
     except ConfigError as error:
-        return Results(rows, [], seeds, [str(error)])
-    return Results(rows, comparison.aggregate_rows(), seeds, comparison.notes)
+        return Results(rows, [], seeds, scale, [str(error)])
+    return Results(rows, comparison.aggregate_rows(), seeds, scale, comparison.notes)
 
 
 def combination_rows(scores: SweepScores, references: References) -> list[Row]:
@@ -180,4 +192,4 @@ class Comparison:
 
 def _measured(matrix: Array) -> Array:
     """Return which tasks have any score, (tasks,)."""
-    return np.isfinite(matrix).any(axis=0)
+    return np.asarray(np.isfinite(matrix).any(axis=0))

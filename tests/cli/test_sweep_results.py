@@ -24,7 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a sweep of two learning rates and two seeds."""
     folder = tmp_path_factory.mktemp("sweeps") / "rates"
     fixed = tuple(overrides(SETTINGS))
-    plan = new_plan(Question(("iterated_stag_hunt",), (RATES,), (0, 1), fixed), folder, Named())
+    plan = new_plan(
+        Question(("iterated_stag_hunt",), (RATES,), (0, 1), fixed), folder, Named()
+    )
     work(plan, StopFlag(), lambda event, cell, **details: None)
     return folder
 
@@ -51,7 +53,10 @@ def test_the_table_shows_estimates_with_intervals_and_notes(
         "turns",
         "stag",
     ]
-    assert [row.split()[:3] for row in rows[:2]] == [["0.001", "2", "2"], ["0.01", "2", "2"]]
+    assert [row.split()[:3] for row in rows[:2]] == [
+        ["0.001", "2", "2"],
+        ["0.01", "2", "2"],
+    ]
     assert "[" in rows[0]
     assert "interquartile mean over seeds [95 % interval]" in out
     assert "with fewer than 5 seeds, intervals are too narrow" in out
