@@ -15,7 +15,7 @@ import numpy as np
 from rookery.api.results import mean_curve
 from rookery.errors import ConfigError
 from rookery.runs.overview import Overview
-from rookery.runs.plots import draw_band, edges_of, pyplot_or_advice
+from rookery.runs.plots import edges_of, pyplot_or_advice
 from rookery.specs import Array
 from rookery.studies.aggregates import Profile
 from rookery.studies.statistics import bootstrap, interquartile_mean
@@ -107,9 +107,19 @@ def _draw_curves(ax: Axes, game: str, lines: Sequence[Line], metric: str) -> Non
             curves = np.stack([_curve(overview, metric, edges) for overview in own])
             middle, low, high = _estimates(curves)
             label = _label(line, len(own))
-            draw_band(ax, edges[1:], middle, low, high, label, color=colour, linewidth=LINE)
-    _dress(ax, "round", measured[0].axis_label(metric), game)
+            _draw_band(ax, edges[1:], middle, (low, high), label, colour)
+    label = measured[0].axis_label(metric).replace(", ", ",\n")
+    _dress(ax, "round", label, game)
     ax.set_xlim(left=0)
+
+
+def _draw_band(
+    ax: Axes, x: Array, y: Array, bounds: tuple[Array, Array], label: str, colour: Any
+) -> None:
+    """Draw a line, and a band whose edges show where it lies over other bands."""
+    ax.plot(x, y, label=label, color=colour, linewidth=LINE, zorder=3)
+    faces, edges = (colour, 0.14), (colour, 0.55)
+    ax.fill_between(x, *bounds, facecolor=faces, edgecolor=edges, linewidth=0.8)
 
 
 def _has(overview: Overview, metric: str) -> bool:
@@ -159,7 +169,7 @@ def _draw_scores(ax: Axes, lines: Sequence[Line], metric: str, title: str) -> bo
         low, high = bootstrap(values) if len(values) > 1 else (middle, middle)
         ax.barh(place, high - low, 0.46, left=low, color=colour, alpha=0.3, linewidth=0)
         ax.plot([middle, middle], [place - 0.3, place + 0.3], color=colour, linewidth=3)
-        dots = place + _spread(values)
+        dots = place + np.linspace(-0.22, 0.22, len(values) + 2)[1:-1]  # none on another
         ax.plot(values, dots, "o", color=colour, markersize=6, markeredgecolor="white")
     if not is_score:
         return False
@@ -178,12 +188,6 @@ def _draw_scores(ax: Axes, lines: Sequence[Line], metric: str, title: str) -> bo
     return True
 
 
-def _spread(values: Array) -> Array:
-    """Return offsets that keep equal values apart, the same on every call."""
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    return 0.09 * (ranks % 3 - 1)
-
-
 def draw_profiles(
     profiles: Mapping[str, Profile], seeds: Mapping[str, str], label: str, ax: Axes | None
 ) -> Axes:
@@ -199,9 +203,8 @@ def draw_profiles(
         subplots = pyplot_or_advice().subplots
         _, ax = subplots(figsize=(7.5, HEIGHT), layout="constrained")
     for (variant, x), colour in zip(profiles.items(), colours(len(profiles)), strict=True):
-        style = {"color": colour, "linewidth": LINE}
         text = f"{variant} ({seeds[variant]})"
-        draw_band(ax, x.thresholds, x.fraction, x.low, x.high, text, **style)
+        _draw_band(ax, x.thresholds, x.fraction, (x.low, x.high), text, colour)
     _dress(ax, f"{label} τ", "fraction of runs with a score above τ", "")
     ax.set_ylim(-0.02, 1.02)
     ax.axhline(0.5, color="0.85", linewidth=1, zorder=0)

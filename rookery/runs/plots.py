@@ -64,11 +64,9 @@ def plot_run(overview: Overview, metric: str, ax: Axes | None) -> Axes:
     return ax
 
 
-def draw_band(
-    ax: Axes, x: Array, y: Array, low: Any, high: Any, label: str, **style: Any
-) -> None:
-    """Draw a line with a band around it; the style is that of matplotlib's lines."""
-    (line,) = ax.plot(x, y, label=label, **style)
+def draw_band(ax: Axes, x: Array, y: Array, low: Any, high: Any, label: str) -> None:
+    """Draw a line with a band around it."""
+    (line,) = ax.plot(x, y, label=label)
     ax.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 

@@ -14,7 +14,8 @@ from tests.paths import ROOT
 SMALLER = {
     "[0.0, 0.5, 0.9, 0.99]": "[0.0, 0.99]",
     "range(6)": "range(2)",
-    "rounds=60": "rounds=4, turns_per_round=10, game={'turns': 5}",
+    "rounds=60": "rounds=4, turns_per_round=10",
+    'game={"tempted": 2}': 'game={"tempted": 2, "turns": 5}',
 }
 SMALLER_WORDS = {
     "seeds=0..5": ["seeds=0..1"],
