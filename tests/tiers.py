@@ -37,7 +37,6 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_the_commands_give_a_table_with_intervals_and_a_figure",
         "test_the_lines_give_a_table_an_improvement_and_a_figure",
     ),
-    "api/test_sweep_results.py": (),
     "api/test_train.py": (
         "test_seeds_are_trained_side_by_side_and_are_the_runs_of_single_seeds",
     ),

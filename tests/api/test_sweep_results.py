@@ -17,6 +17,7 @@ from rookery.runs.log import EPISODES, EVALUATIONS, METRICS
 from rookery.stop import StopFlag
 from rookery.studies.statistics import bootstrap, interquartile_mean
 from rookery.sweeps.axes import Axis, Question
+from rookery.sweeps.export import MARL_EVAL
 from rookery.sweeps.plan import Named, new_plan
 from rookery.sweeps.work import work
 from tests.small import HUNT, overrides
@@ -382,7 +383,7 @@ def test_only_seeds_that_are_finished_in_all_games_are_exported_and_it_is_said(
     with pytest.warns(RookeryWarning, match=r"discount=0.9: 2 of 3 seeds, the others are"):
         path = sweep.export(tmp_path / "scores.json")
     with pytest.warns(RookeryWarning, match="only the 2 seeds that all variants have"):
-        marl = sweep.export(tmp_path / "marl.json", "marl-eval")
+        marl = sweep.export(tmp_path / "marl.json", MARL_EVAL)
 
     assert json.loads(path.read_text())["seeds"] == {
         "discount=0.0": [0, 1, 2],
@@ -397,7 +398,7 @@ def test_only_seeds_that_are_finished_in_all_games_are_exported_and_it_is_said(
 def test_marl_eval_gets_every_evaluation_of_every_run(
     two_games: Path, tmp_path: Path
 ) -> None:
-    path = rookery.Sweep(two_games).export(tmp_path / "x.json", "marl-eval")
+    path = rookery.Sweep(two_games).export(tmp_path / "x.json", MARL_EVAL)
 
     tree = json.loads(path.read_text())["rookery"]
     assert list(tree) == list(GAMES)
@@ -415,7 +416,7 @@ def test_marl_eval_gets_every_evaluation_of_every_run(
 def test_without_evaluations_marl_eval_gets_means_over_parts_of_the_training(
     one_game: Path, tmp_path: Path
 ) -> None:
-    path = rookery.Sweep(one_game).export(tmp_path / "x.json", "marl-eval")
+    path = rookery.Sweep(one_game).export(tmp_path / "x.json", MARL_EVAL)
 
     run = json.loads(path.read_text())["rookery"][GAMES[0]]["discount=0.0"]["seed_0"]
     assert len(run) == 6 + 1  # one for each of the few rounds, and the absolute metrics
@@ -429,7 +430,7 @@ def test_without_evaluations_marl_eval_gets_means_over_parts_of_the_training(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x.npz", "marl-eval"), r"x\.npz does not end in \.json, which marl-eval reads"),
+        (("x.npz", MARL_EVAL), r"x\.npz does not end in \.json, which marl-eval reads"),
         (("x.csv",), r"x\.csv does not end in \.npz or \.json, which rliable reads"),
         (("x.json", "rlible"), "unknown format 'rlible': did you mean 'rliable'"),
         (("x.json", "rliable", "staag"), "has no score 'staag': did you mean 'stag'"),
