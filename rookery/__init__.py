@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.runs import diff as diff
     from rookery.api.runs import list_runs as list_runs
     from rookery.api.settings import settings as settings
+    from rookery.api.sweep import sweep as sweep
+    from rookery.api.sweep_results import Sweep as Sweep
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.bench.measure import Report as Report
@@ -74,6 +76,8 @@ _NAMES = {
     "api.runs": ("diff", "list_runs"),
     "api.settings": ("settings",),
     "api.environments": ("to_gymnasium", "to_gymnasium_vector", "to_pettingzoo"),
+    "api.sweep": ("sweep",),
+    "api.sweep_results": ("Sweep",),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",

@@ -34,6 +34,10 @@ SLOW: dict[str, tuple[str, ...]] = {
     "api/test_agents.py": ("test_a_foreign_agent_is_loaded_without_its_game",),
     "api/test_notebook.py": (),
     "api/test_progress.py": ("test_a_terminal_shows_every_seed",),
+    "api/test_study.py": (
+        "test_the_commands_give_a_table_with_intervals_and_a_figure",
+        "test_the_lines_give_a_table_an_improvement_and_a_figure",
+    ),
     "api/test_train.py": (
         "test_seeds_are_trained_side_by_side_and_are_the_runs_of_single_seeds",
     ),

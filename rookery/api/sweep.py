@@ -1,4 +1,4 @@
-"""`rookery.sweep` and `rookery.Sweep`: many runs in one folder, and their results."""
+"""`rookery.sweep`: many runs in one folder."""
 
 from __future__ import annotations
 
@@ -7,28 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from rookery.api.cells_progress import CellsProgress
 from rookery.api.display import in_notebook
-from rookery.api.results import interval, plot, table
+from rookery.api.sweep_results import Sweep
 from rookery.config.messages import KeyPath, toml_value
 from rookery.config.parse import plain
 from rookery.config.run import all_in_one
-from rookery.errors import ConfigError, RookeryError, checked, warn
-from rookery.evaluation.tables import pandas_or_advice
+from rookery.errors import ConfigError, RookeryError, warn
 from rookery.games.registry import find
 from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import command, err, say
 from rookery.runs.configure import tree_of
-from rookery.runs.folder import CONFIG
-from rookery.runs.log import METRICS, read_lines
-from rookery.runs.overview import Overview
 from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
-from rookery.storage.access import is_file
 from rookery.sweeps.axes import Axis, Question, flat, parse_seeds
 from rookery.sweeps.cells import (
     STATES,
@@ -41,11 +34,7 @@ from rookery.sweeps.cells import (
     unlike,
 )
 from rookery.sweeps.local import LocalSweep, Outcome, Say
-from rookery.sweeps.plan import Plan, named_in, new_plan, read_plan
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
+from rookery.sweeps.plan import Plan, named_in, new_plan
 
 MOST_NAMED = 10
 """Cells that an error names."""
@@ -90,105 +79,6 @@ class SweepStatus:
             f"{name} is unlike the others: {why}" for name, why in self.unlike.items()
         ]
         return "\n".join(lines)
-
-
-class Sweep:
-    """A sweep on disk: its runs, and what they measured.
-
-    Args:
-        folder: of the sweep.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.path = Path(checked("folder", folder, str, Path))
-        content = read_plan(self.path)
-        self._groups, self._seeds = content["groups"], content["seeds"]
-
-    def __repr__(self) -> str:
-        cells = len(self._groups) * len(self._seeds)
-        return f"<Sweep {self.path}: {cells} cells, {len(self._begun())} begun>"
-
-    def _cells(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Return every cell's folder, and what distinguishes it."""
-        games = len({group["game"] for group in self._groups}) > 1
-        cells = []
-        for group in self._groups:
-            labels = {"game": group["game"]} if games else {}
-            labels |= {key: _value(text) for key, text in group["settings"].items()}
-            for seed in self._seeds:
-                folder = self.path / group["folder"] / f"seed-{seed}"
-                cells.append((folder, {**labels, "seed": seed}))
-        return cells
-
-    def _begun(self) -> list[tuple[Path, dict[str, Any]]]:
-        return [(path, x) for path, x in self._cells() if is_file(path / CONFIG)]
-
-    def runs(self) -> DataFrame:
-        """Return one row per cell that has begun, like `rookery.table` (needs pandas)."""
-        return table([folder for folder, _ in self._begun()])
-
-    def table(self) -> DataFrame:
-        """Return one row per combination: its settings, and scores over its seeds.
-
-        Scores are interquartile means over seeds with 95 % bootstrap intervals: `return`
-        over the last quarter of the rounds, and `trained`, of the last evaluation, if there
-        is one. `seeds` is how many have begun. Needs pandas.
-        """
-        groups: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, float]]]] = {}
-        for folder, labels in self._begun():
-            key = tuple(value for name, value in labels.items() if name != "seed")
-            groups.setdefault(key, []).append((labels, Overview(folder).last_scores()))
-        rows = [_group_row(cells) for cells in groups.values()]
-        return pandas_or_advice().DataFrame(rows)
-
-    def metrics(self) -> DataFrame:
-        """Return the metrics of every agent in every round of every cell (needs pandas).
-
-        The settings that distinguish cells are columns.
-        """
-        rows = [
-            {**labels, "round": line["round"], "agent": agent, **metrics}
-            for folder, labels in self._begun()
-            for line in read_lines(folder / METRICS)
-            for agent, metrics in line["agents"].items()
-        ]
-        return pandas_or_advice().DataFrame(rows)
-
-    def plot(
-        self, metric: str = "return", by: str | None = None, ax: Axes | None = None
-    ) -> Axes:
-        """Draw a learning curve for every combination, like `rookery.plot`.
-
-        Args:
-            metric: as for `rookery.plot`.
-            by: a setting; by default the one that the sweep varies, if it is only one.
-            ax: the axes to draw in; by default new ones.
-        """
-        varied = dict.fromkeys(key for group in self._groups for key in group["settings"])
-        if by is None and len(varied) == 1:
-            by = next(iter(varied)).replace('"', "")
-        return plot([folder for folder, _ in self._begun()], metric, by, ax)
-
-
-def _value(text: str) -> Any:
-    """Return a setting's value as TOML reads it, or as text."""
-    from rookery.config.parse import parse_overrides
-
-    return parse_overrides([f"x={text}"])["x"]
-
-
-def _group_row(cells: Sequence[tuple[dict[str, Any], dict[str, float]]]) -> dict[str, Any]:
-    labels = {name: value for name, value in cells[0][0].items() if name != "seed"}
-    row: dict[str, Any] = {**labels, "seeds": len(cells)}
-    for name in dict.fromkeys(name for _, scores in cells for name in scores):
-        values = [scores[name] for _, scores in cells if name in scores]
-        if name in ("return", "trained") and np.isfinite(values).all():
-            estimate = interval(values)
-            row |= {name: estimate.value, f"{name}_low": estimate.low}
-            row[f"{name}_high"] = estimate.high
-        else:
-            row[f"counts.{name}" if name in row else name] = float(np.mean(values))
-    return row
 
 
 def status_of(plan: Plan) -> SweepStatus:

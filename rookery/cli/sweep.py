@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
 from rookery.cli.slurm import LOCAL, SLURM, On, SlurmOptions, check_place, submit_sweep
+from rookery.cli.sweep_results import NamedGames, SweepFolder, export, table
 from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from rookery.sweeps.verify import Verified
 
 PLAN = "plan"
-SweepFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The folder of the sweep.")
-]
-NamedGames = Annotated[
-    list[str] | None, typer.Option("--game", help="A game of the sweep, if not built in.")
-]
 NamedProbes = Annotated[
     list[str] | None, typer.Option("--probe", help="The probe of the sweep, if any.")
 ]
@@ -275,17 +270,6 @@ def _verdict(result: Verified) -> str:
     return f"{result.cell}: {same} ({result.computed[:16]}…){note}"
 
 
-def table(folder: SweepFolder, as_json: AsJson = False) -> None:
-    """Print scores over seeds, with intervals, for every combination."""
-    from rookery.api.sweep import Sweep
-
-    frame = Sweep(folder).table()
-    if as_json:
-        print_json({"table": json.loads(frame.to_json(orient="records"))})
-    else:
-        tell(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
-
-
 app.callback()(describe_sweep)
-for _command in (plan, go, status, work, verify, table):
+for _command in (plan, go, status, work, verify, table, export):
     app.command()(_command)

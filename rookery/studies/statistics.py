@@ -77,6 +77,12 @@ def gini(values: Array) -> Array:
     return np.where(mean > 0, apart / (2 * np.where(mean > 0, mean, 1)), np.nan)
 
 
-def resamples(seeds: int) -> Array:
-    """Return the indices of the seeds in each bootstrap sample; the same on every call."""
-    return np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
+def resamples(seeds: int, *key: int) -> Array:
+    """Return the indices of the seeds in each bootstrap sample; the same on every call.
+
+    Args:
+        seeds: how many there are.
+        key: different keys give independent samples.
+    """
+    sequence = np.random.SeedSequence(0, spawn_key=key)
+    return np.random.default_rng(sequence).integers(seeds, size=(RESAMPLES, seeds))
