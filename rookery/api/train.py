@@ -13,7 +13,8 @@ from rookery.algorithms.torch_setup import standard_state
 from rookery.api.display import in_notebook
 from rookery.api.progress import Progress
 from rookery.api.results import Runs
-from rookery.api.sweep import Sweep, train_cells
+from rookery.api.sweep import train_cells
+from rookery.api.sweep_results import Sweep
 from rookery.config.messages import shown
 from rookery.config.run import Config
 from rookery.errors import ConfigError, checked, warn

@@ -19,9 +19,10 @@ from pathlib import Path
 from rookery.config.messages import shown
 from rookery.errors import ConfigError, RookeryError
 from rookery.printing import command
+from rookery.runs.folder import SWEEP
 from rookery.storage.files import replace_whole
 from rookery.sweeps.cells import FAILED, STOPPED, WAITING, forget_failures, state_of
-from rookery.sweeps.plan import SWEEP, Plan
+from rookery.sweeps.plan import Plan
 from rookery.sweeps.saving import saving_seconds
 from rookery.sweeps.slurm_script import SCRIPT, SLURM, script_text
 
