@@ -90,7 +90,7 @@ def parts_of(algorithm: str) -> Table:
 DQN_TABLE: Table = {
     **SHARED,
     **parts_of("dqn"),
-    "dqn.hysteresis": (0.0, 0.3),
+    "dqn.hysteresis": (0.1, 0.5),
     "network.quantiles": OTHER,
 }
 IQN_TABLE: Table = {
