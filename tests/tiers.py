@@ -95,6 +95,14 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_an_agent_learns_the_same_stacked_as_on_its_own",
         "test_learning_again_gives_the_same_bits_and_another_seed_does_not",
     ),
+    "reproduction/test_catalogue.py": ("test_every_result_can_be_planned",),
+    "reproduction/test_reproduce.py": (
+        "test_a_folder_that_has_begun_is_continued",
+        "test_a_result_is_reached_and_is_not_if_its_setting_is_spoiled",
+        "test_digests_are_those_of_the_same_seeds_and_of_no_others",
+        "test_the_exit_code_says_whether_it_was_reached",
+        "test_with_other_settings_there_is_no_expected_digest",
+    ),
     "runs/test_disk_full.py": (),
     "runs/test_health.py": (
         "test_the_health_of_every_process_is_seen_live_with_its_agents",

@@ -29,6 +29,7 @@ from rookery.cli.options import (
     flag,
 )
 from rookery.cli.replay import record, replay
+from rookery.cli.reproduce import reproduce
 from rookery.cli.runs import diff, runs
 from rookery.cli.settings import settings
 from rookery.cli.studies import crossplay, independence
@@ -194,6 +195,7 @@ for command in (
     health,
     crossplay,
     independence,
+    reproduce,
     bench,
 ):
     app.command()(command)

@@ -14,6 +14,8 @@ import numpy as np
 from rookery.specs import Array
 
 RESAMPLES = 10_000
+NORMAL = 1.959964
+"""Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
 
 
 class Interval(NamedTuple):
@@ -64,6 +66,14 @@ def pair_interval(values: Array) -> tuple[float, Interval]:
     low, high = np.percentile(interquartile_mean(resampled.mean(axis=axis)), [2.5, 97.5])
     estimate = interquartile_mean(values.mean(axis=axis - 1))
     return float(estimate), Interval(float(low), float(high))
+
+
+def wilson(hits: int, count: int) -> Interval:
+    """Return the 95 % interval of a share that was observed `hits` times in `count`."""
+    share, spread = hits / count, NORMAL**2 / count
+    middle = (share + spread / 2) / (1 + spread)
+    reach = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
+    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
 
 
 def gini(values: Array) -> Array:
