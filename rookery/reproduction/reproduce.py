@@ -16,11 +16,12 @@ from rookery.errors import ConfigError
 from rookery.games.registry import entries_by_name
 from rookery.reproduction.catalogue import Result
 from rookery.reproduction.digests import expected_digest, fingerprint
+from rookery.runs.folder import SWEEP
 from rookery.runs.run import Run
 from rookery.storage.access import is_file
 from rookery.studies.statistics import Interval, bootstrap, wilson
 from rookery.sweeps.axes import Question
-from rookery.sweeps.plan import SWEEP, Cell, Named, Plan, groups_of, new_plan
+from rookery.sweeps.plan import Cell, Named, Plan, groups_of, new_plan
 
 
 @dataclass(frozen=True)
