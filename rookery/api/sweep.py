@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,7 +69,9 @@ class SweepStatus:
         counts = [f"{getattr(self, name)} {name}" for name in STATES if getattr(self, name)]
         lines = [f"{self.sweep}: {self.cells} cells: {', '.join(counts)}"]
         lines += [f"{name} failed: {line}" for name, line in self.failures.items()]
-        lines += [f"{name} is unlike the others: {why}" for name, why in self.unlike.items()]
+        lines += [
+            f"{name} is unlike the others: {why}" for name, why in self.unlike.items()
+        ]
         return "\n".join(lines)
 
 
@@ -185,8 +187,23 @@ def status_of(plan: Plan) -> SweepStatus:
     )
 
 
-def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> Outcome:
-    """Train all cells on this machine that are not done, with progress.
+def train_sweep(
+    plan: Plan,
+    stop: StopFlag,
+    quiet: bool,
+    say: Say,
+    warn: Say,
+    engine: Callable[..., Any] = LocalSweep,
+) -> Outcome:
+    """Train all cells that are not done, with progress.
+
+    Args:
+        plan: of the sweep.
+        stop: asks all cells to save and leave.
+        quiet: whether to show no progress.
+        say: called with lines for the user.
+        warn: called with the cells' warnings.
+        engine: what trains them: `LocalSweep`, or what is made with the same arguments.
 
     Raises:
         Stopped: if asked to stop; all cells are saved.
@@ -195,7 +212,7 @@ def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> 
     folders = {cell.name: cell.folder for cell in plan.cells}
     rounds = {cell.name: cell.config.rounds for cell in plan.cells}
     with CellsProgress(err, folders, rounds, quiet) as progress:
-        outcome = LocalSweep(plan, stop, progress, say, warn).run()
+        outcome: Outcome = engine(plan, stop, progress, say, warn).run()
     if outcome.failed:
         raise failure_of(plan, outcome.failed)
     return outcome
@@ -247,7 +264,7 @@ def sweep(
     is_main = threading.current_thread() is threading.main_thread()
     try:
         with stop.listening() if is_main else nullcontext():
-            train_here(plan, stop, quiet, _ignore if quiet else say, warn)
+            train_sweep(plan, stop, quiet, _ignore if quiet else say, warn)
     except Stopped:
         raise KeyboardInterrupt from None
     return Sweep(plan.folder)

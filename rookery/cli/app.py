@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from rookery.cli.evaluate import evaluate
+from rookery.cli.nodes import nodes
 from rookery.cli.options import (
     AsJson,
     Debug,
@@ -195,6 +196,7 @@ for command in (
     crossplay,
     independence,
     bench,
+    nodes,
 ):
     app.command()(command)
 app.add_typer(sweep, name="sweep")

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
+from rookery.cli.place import LOCAL, On, Place, RayAddress, place_of
 from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
@@ -77,12 +78,15 @@ def plan(
     games: NamedGames = None,
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
+    on: On = LOCAL,
+    ray_address: RayAddress = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a sweep and train it; `plan` can be left out."""
     from rookery.sweeps.plan import Named, groups_of, named_in, new_plan
 
+    place = place_of(on, ray_address)
     question = _question(words or [], plan_file)
     named = Named(games or [], algorithms or [], probes or [])
     if plan_file is None:  # what the user has typed is named; what is in a file is not
@@ -95,7 +99,7 @@ def plan(
         cells, groups = len(planned.cells), len(planned.groups)
         seeds = len(planned.seeds)
         say(f"{planned.folder}: {cells} cells ({groups} × {seeds} seeds)")
-    _train(planned, until, as_json)
+    _train(planned, place, until, as_json)
 
 
 def _question(words: list[str], plan_file: Path | None) -> Question:
@@ -137,11 +141,14 @@ def go(
     games: NamedGames = None,
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
+    on: On = LOCAL,
+    ray_address: RayAddress = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Train all cells that are not done, also those that failed; after anything."""
-    _train(_opened(folder, games, algorithms, probes), until, as_json)
+    place = place_of(on, ray_address)
+    _train(_opened(folder, games, algorithms, probes), place, until, as_json)
 
 
 def _opened(
@@ -155,17 +162,17 @@ def _opened(
     return Plan(folder, Named(games or [], algorithms or [], probes or []))
 
 
-def _train(plan: Plan, until: str | None, as_json: bool) -> None:
-    from rookery.api.sweep import status_of, train_here
+def _train(plan: Plan, place: Place, until: str | None, as_json: bool) -> None:
+    from rookery.api.sweep import status_of, train_sweep
 
     stop = StopFlag(end_time(until))
     try:
         with stop.listening(to_the_end=True):
-            outcome = train_here(
-                plan, stop, as_json, say, lambda line: say(f"warning: {line}")
+            outcome = train_sweep(
+                plan, stop, as_json, say, lambda line: say(f"warning: {line}"), place.engine
             )
     except Stopped:
-        arguments = [*plan.named.arguments()]
+        arguments = [*plan.named.arguments(), *place.arguments]
         say(f"stopped; go on with: {command('sweep', 'go', plan.folder, *arguments)}")
         sys.exit(UNFINISHED)
     if as_json:
