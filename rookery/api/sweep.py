@@ -69,9 +69,7 @@ class SweepStatus:
         counts = [f"{getattr(self, name)} {name}" for name in STATES if getattr(self, name)]
         lines = [f"{self.sweep}: {self.cells} cells: {', '.join(counts)}"]
         lines += [f"{name} failed: {line}" for name, line in self.failures.items()]
-        lines += [
-            f"{name} is unlike the others: {why}" for name, why in self.unlike.items()
-        ]
+        lines += [f"{name} is unlike the others: {why}" for name, why in self.unlike.items()]
         return "\n".join(lines)
 
 

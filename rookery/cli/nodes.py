@@ -53,8 +53,8 @@ def nodes(
 
 def _nodes(address: str | None) -> list[tuple[str, dict[str, Any] | str]]:
     """Return the facts of every node, or why they are not known."""
+    from rookery.sweeps.cluster import Lost
     from rookery.sweeps.ray_cells import check_ray, connected
-    from rookery.sweeps.remote import Lost
 
     check_ray(address)
     with connected(address) as cluster:

@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,11 +18,12 @@ from typing import Any
 from rookery.errors import ConfigError, RookeryError
 from rookery.plugins import describe_error
 from rookery.stop import SIGNALS, StopFlag
+from rookery.sweeps.cluster import Lost, Node
 from rookery.sweeps.host import CellHost, News, Task, describe_machine
 from rookery.sweeps.local import Outcome, Progress, Say
 from rookery.sweeps.plan import Plan
 from rookery.sweeps.ray_address import ADDRESS, LOCAL, MODE, TOKEN, ray_address
-from rookery.sweeps.remote import Lost, Node, RemoteSweep
+from rookery.sweeps.remote import RemoteSweep
 from rookery.training.autoscale import cores
 
 SETTINGS = {
@@ -34,6 +36,7 @@ SETTINGS = {
 NEWS_SECONDS = 2.0
 """How long a node waits for news of a cell before it answers."""
 DESCRIBE_SECONDS = 120.0
+KNOCK_SECONDS = 10.0
 
 
 class NoCluster(RookeryError):
@@ -93,6 +96,7 @@ def connected(address: str | None) -> Iterator[RayCluster]:
         NoCluster: if that fails.
     """
     target, ray = ray_address(address), _import_ray()
+    _knock(target)
     options: dict[str, Any] = {"address": target}
     if target == LOCAL:
         options |= {
@@ -118,6 +122,23 @@ def connected(address: str | None) -> Iterator[RayCluster]:
         with _keeping_handlers():
             ray.shutdown()
         _restore(before)
+
+
+def _knock(address: str) -> None:
+    """Check that something answers at an address: Ray would wait for a minute.
+
+    Raises:
+        NoCluster: if not.
+    """
+    host, colon, port = address.rpartition(":")
+    if colon:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise NoCluster(
+                f"cannot reach {address}: nothing answers there ({reason})."
+            ) from error
 
 
 def _restore(variables: dict[str, str | None]) -> None:

@@ -12,10 +12,12 @@ import json
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from rookery.errors import RookeryError
+from rookery.plugins import describe_error
 from rookery.runs.claim import Claim, ClaimLost, FolderGone, InUse
 from rookery.runs.folder import CHECKPOINTS
 from rookery.stop import STOPPING, StopFlag, Stopped
@@ -31,99 +33,35 @@ from rookery.sweeps.cells import (
     saved_round,
     state_of,
 )
+from rookery.sweeps.cluster import Cluster, Host, Lost, Place, Places
 from rookery.sweeps.code_files import code_for, names_for
 from rookery.sweeps.host import News, Task
-from rookery.sweeps.local import CannotStart, Outcome, Progress, Say, processes_of
+from rookery.sweeps.local import Outcome, Progress, Say, processes_of
 from rookery.sweeps.machine import Facts, bits_for, facts
 from rookery.sweeps.one_cell import UNLIKE
 from rookery.sweeps.plan import LAYOUT, SWEEP, Cell, Plan
-from rookery.sweeps.transfer import MEMORY, Follower, Refused, apply
+from rookery.sweeps.transfer import MEMORY, Changes, Follower, Refused, apply
 from rookery.sweeps.work import START, WARNING
 
 POLL_SECONDS = 0.5
-NODES_SECONDS = 2.0
-"""How often to look which nodes there are."""
-PATIENCE_SECONDS = 300.0
-"""How long to wait for nodes when all are lost."""
 ARRIVAL_SECONDS = 30.0
 """How long before its end a sweep asks all cells to save; what they save must arrive."""
-MOST_FALSE_STARTS = 3
-"""A node on which so many cells in a row end before they have started gets no more."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """A machine that can train cells."""
-
-    id: str
-    name: str
-    """For messages."""
-    cpus: float
-
-
-@dataclass(frozen=True)
-class Lost:
-    """The answer of a node that has none."""
-
-    why: str
-
-
-class Host(Hashable, Protocol):
-    """A cell on its way or on a node; see `host.CellHost`."""
-
-    def stop(self) -> None:
-        """Ask it to save and to leave."""
-
-    def end(self) -> None:
-        """End it at once; nothing more arrives from it."""
-
-
-class Cluster(Protocol):
-    """Reaches the nodes."""
-
-    def nodes(self) -> Sequence[Node]:
-        """Return the nodes that are there now."""
-
-    def start(self, node: Node, cpus: float, task: Task) -> Host:
-        """Send a cell to a node, to be trained on so many of its processors."""
-
-    def replies(self, seconds: float) -> Sequence[tuple[Host, News | Lost]]:
-        """Return what has arrived; wait for the first, but not longer than this."""
-
-
-@dataclass
+@dataclass(eq=False)
 class _Running:
     """A cell that is on a node."""
 
     cell: Cell
     claim: Claim
     host: Host
-    place: _Place
+    place: Place
     cpus: float
     has_answered: bool = False
     has_started: bool = False
     is_over: bool = False
     """Whether it is done, has failed, or is to be trained elsewhere."""
     is_stopping: bool = False
-
-
-class _Place:
-    """A node, and what is known about it."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.running: list[_Running] = []
-        self.is_like = False
-        """Whether a cell has started there, after comparing the bits."""
-        self.false_starts = 0
-        self.why_left_out = ""
-
-    def has_room(self, cpus: float) -> bool:
-        """Whether it can take another cell; the first one shows whether its bits fit."""
-        if self.why_left_out or not self.running:
-            return not self.why_left_out
-        used = sum(running.cpus for running in self.running)
-        return self.is_like and used + cpus <= self.node.cpus
 
 
 class RemoteSweep:
@@ -151,9 +89,7 @@ class RemoteSweep:
         self._say, self._warn, self._cluster = say, warn, cluster
         self._waiting: deque[Cell] = deque()
         self._running: dict[Host, _Running] = {}
-        self._places: dict[str, _Place] = {}
-        self._looked_at = 0.0
-        self._alone_since: float | None = None
+        self._places = Places(cluster, say)
         self._expected: dict[str, Facts] = {}
         self._deaths: Counter[tuple[str, int]] = Counter()
         self._warnings: set[str] = set()
@@ -228,51 +164,22 @@ class RemoteSweep:
         """Give cells to nodes that have room, the emptiest first."""
         if not self._waiting:
             return
-        self._update_places()
+        self._places.update(is_idle=not self._running)
         while self._waiting:
-            cell = self._waiting[0]
-            cpus = processes_of(cell)
-            fitting = [x for x in self._places.values() if x.has_room(cpus)]
-            if not fitting:
+            cpus = processes_of(self._waiting[0])
+            place = self._places.emptiest(cpus)
+            if place is None:
                 return
-            place = max(fitting, key=lambda x: x.node.cpus - len(x.running))
-            self._waiting.popleft()
-            self._send(cell, place, min(cpus, place.node.cpus))
+            self._send(self._waiting.popleft(), place, min(cpus, place.node.cpus))
 
-    def _update_places(self) -> None:
-        """Look which nodes have come and gone.
-
-        Raises:
-            CannotStart: if there is none that can take cells.
-        """
-        now = time.monotonic()
-        if now - self._looked_at < NODES_SECONDS:
+    def _send(self, cell: Cell, place: Place, cpus: float) -> None:
+        """Take a cell, and send it to a node; if that is impossible, it has failed."""
+        try:
+            task = self._task(cell)
+        except Exception as error:
+            line = str(error) if isinstance(error, RookeryError) else describe_error(error)
+            self._fail(cell, line)
             return
-        self._looked_at = now
-        nodes = {node.id: node for node in self._cluster.nodes()}
-        for gone in self._places.keys() - nodes.keys():
-            del self._places[gone]  # its cells are lost, as their hosts will tell
-        for new in nodes.keys() - self._places.keys():
-            self._places[new] = _Place(nodes[new])
-        if self._running or any(not x.why_left_out for x in self._places.values()):
-            self._alone_since = None
-            return
-        if self._places:
-            raise CannotStart(
-                "no node of the cluster can take cells, all are left out: start the sweep "
-                "on a machine like them, or with the versions that they have."
-            )
-        if self._alone_since is None:
-            self._alone_since = now
-            self._say("the cluster has no nodes with free processors: waiting for some.")
-        elif now - self._alone_since > PATIENCE_SECONDS:
-            raise CannotStart(
-                f"the cluster has had no nodes for {PATIENCE_SECONDS:.0f} seconds: start "
-                "some, and go on with the sweep; what has arrived is saved."
-            )
-
-    def _send(self, cell: Cell, place: _Place, cpus: float) -> None:
-        """Take a cell, and send it to a node."""
         cell.folder.mkdir(parents=True, exist_ok=True)
         try:
             claim = Claim(cell.folder)
@@ -281,20 +188,22 @@ class RemoteSweep:
         try:
             delete_leftovers(cell.folder / CHECKPOINTS)
             shutil.rmtree(cell.folder / MEMORY, ignore_errors=True)
-            host = self._cluster.start(place.node, cpus, self._task(cell))
+            changes = Follower(cell.folder).changes()
+            host = self._cluster.start(place.node, cpus, replace(task, changes=changes))
         except BaseException:
             claim.close()
             raise
         running = _Running(cell, claim, host, place, cpus)
         self._running[host] = running
-        place.running.append(running)
+        place.used.append(cpus)
 
     def _task(self, cell: Cell) -> Task:
+        """Return what a node needs to train a cell, without the cell's folder."""
         files = code_for(cell.config)
         return Task(
             cell=cell.name,
             sweep={SWEEP: plan_of(cell)},
-            changes=Follower(cell.folder).changes(),
+            changes=Changes(),
             expected=self._facts(cell),
             files={path: (file.data, file.sha256) for path, file in files.items()},
             named={k: list(v) for k, v in asdict(names_for(cell.config)).items()},
@@ -325,7 +234,7 @@ class RemoteSweep:
             line = str(error)
             if isinstance(error, OSError):
                 line = f"cannot write {running.cell.folder} ({error.strerror})."
-            self._fail(running, line)
+            self._fail(running.cell, line)
             self._release(running)
             return
         for event in reply.events:
@@ -347,7 +256,7 @@ class RemoteSweep:
         elif kind == UNLIKE:
             running.is_over = True
             self._waiting.appendleft(cell)
-            self._leave_out(running.place, event["line"])
+            self._places.leave_out(running.place, event["line"])
         elif kind == DONE and is_done(cell):
             running.is_over = True
             self._done += 1
@@ -357,17 +266,13 @@ class RemoteSweep:
                 total = len(self._plan.cells)
                 self._say(f"{cell.name} is done ({self._done} of {total})")
         elif kind == FAILED:
-            self._fail(running, event["line"])
+            running.is_over = True
+            self._fail(cell, event["line"])
         elif kind == WARNING and event["line"] not in self._warnings:
             self._warnings.add(event["line"])
             self._warn(f"{cell.name}: {event['line']}")
         elif kind == STOPPED and "line" in event:
             self._say(f"{cell.name}: {event['line']}")
-
-    def _leave_out(self, place: _Place, why: str) -> None:
-        if not place.why_left_out:
-            place.why_left_out = why
-            self._say(f"{place.node.name} is left out: {why}.")
 
     def _bury(self, running: _Running, why: str) -> None:
         """Put a cell back that was lost; it is tried again, but not forever."""
@@ -376,25 +281,21 @@ class RemoteSweep:
         if self._stop.is_set:
             return
         if not running.has_started:
-            place.false_starts += 1
-            if place.false_starts >= MOST_FALSE_STARTS:
-                self._leave_out(place, f"no cell starts there; of the last one {why}")
+            self._places.count_false_start(place, why)
             self._waiting.appendleft(cell)
             return
         key, limit = (cell.name, saved_round(cell)), cell.config.restarts.limit
         self._deaths[key] += 1
         if self._deaths[key] >= limit:
-            line = f"{why}, {limit} times without a new checkpoint in between"
-            self._fail(running, line)
+            self._fail(cell, f"{why}, {limit} times without a new checkpoint in between")
             return
         self._waiting.appendleft(cell)
         self._say(f"{cell.name}: {why}; it is continued from round {key[1]}.")
 
-    def _fail(self, running: _Running, line: str) -> None:
-        running.is_over = True
-        record_failure(self._plan, running.cell, line)
-        self.outcome.failed[running.cell.name] = line
-        self._say(f"{running.cell.name} failed: {line}")
+    def _fail(self, cell: Cell, line: str) -> None:
+        record_failure(self._plan, cell, line)
+        self.outcome.failed[cell.name] = line
+        self._say(f"{cell.name} failed: {line}")
 
     def _give_up(self, running: _Running, error: Exception) -> None:
         """Leave a cell to the process that has taken it over."""
@@ -404,7 +305,7 @@ class RemoteSweep:
     def _release(self, running: _Running) -> None:
         """End what is left of a cell on its node, and give its folder up."""
         del self._running[running.host]
-        running.place.running.remove(running)
+        running.place.used.remove(running.cpus)
         running.host.end()
         running.claim.close()
 

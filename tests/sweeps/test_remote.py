@@ -17,10 +17,11 @@ from rookery.stop import StopFlag, Stopped
 from rookery.sweeps import remote
 from rookery.sweeps.axes import parse_words
 from rookery.sweeps.cells import failures, is_done
+from rookery.sweeps.cluster import Lost, Node
 from rookery.sweeps.host import CellHost, News, Task
 from rookery.sweeps.local import CannotStart
 from rookery.sweeps.plan import Named, Plan, new_plan
-from rookery.sweeps.remote import Lost, Node, RemoteSweep
+from rookery.sweeps.remote import RemoteSweep
 from rookery.sweeps.transfer import Changes, Piece
 from tests.small import HUNT, overrides
 
