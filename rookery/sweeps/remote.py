@@ -60,7 +60,9 @@ class _Running:
     has_answered: bool = False
     has_started: bool = False
     is_over: bool = False
-    """Whether it is done, has failed, or is to be trained elsewhere."""
+    """Whether it is done or has failed."""
+    is_refused: bool = False
+    """Whether the node computes other bits."""
     is_stopping: bool = False
 
 
@@ -241,8 +243,10 @@ class RemoteSweep:
             self._note(running, event)
         if reply.code is None:
             return
-        if running.is_over or running.is_stopping:
+        if running.is_over or running.is_refused or running.is_stopping:
             self._release(running)
+            if running.is_refused:
+                self._waiting.appendleft(running.cell)
         else:
             error = f": {reply.error}" if reply.error else ""
             self._bury(running, f"its process {ending(reply.code)}{error}")
@@ -254,8 +258,7 @@ class RemoteSweep:
             running.has_started = running.place.is_like = True
             running.place.false_starts = 0
         elif kind == UNLIKE:
-            running.is_over = True
-            self._waiting.appendleft(cell)
+            running.is_refused = True
             self._places.leave_out(running.place, event["line"])
         elif kind == DONE and is_done(cell):
             running.is_over = True
