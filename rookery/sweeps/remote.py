@@ -248,8 +248,8 @@ class RemoteSweep:
             if running.is_refused:
                 self._waiting.appendleft(running.cell)
         else:
-            error = f": {reply.error}" if reply.error else ""
-            self._bury(running, f"its process {ending(reply.code)}{error}")
+            last = f": {reply.error}" if reply.error else ""
+            self._bury(running, f"its process {ending(reply.code)}{last}")
 
     def _note(self, running: _Running, event: dict[str, Any]) -> None:
         """Take in what the process of a cell has told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rookery.training import training
 from tests.small import GAME, session_of
 
 OWNER = Ownership()
+EVALUATED = {"evaluate.every_rounds": 2, "evaluate.episodes": 2}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -33,7 +35,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> list[Changes]:
     """What a run has changed from each of its rounds to the next, and at its end."""
     folder = tmp_path_factory.mktemp("run") / "run"
     follower = Follower(folder)
-    session = session_of(folder, **{"checkpoints.keep": 1, "evaluate.every_rounds": 2})
+    session = session_of(folder, **EVALUATED)
     found = []
     session.run(lambda _: found.append(follower.changes()))
     return [*found, follower.changes()]
@@ -62,10 +64,11 @@ def test_a_copy_has_everything_but_claims_and_only_what_is_new_is_sent(
 def test_wherever_a_copy_is_interrupted_the_run_is_continued_from_it_exactly(
     updates: list[Changes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reference = session_of(tmp_path / "reference", **{"checkpoints.keep": 1})
+    reference = session_of(tmp_path / "reference", **EVALUATED)
     reference.run(lambda _: None)
     expected = Run(tmp_path / "reference").digest()["run"]
     resumed = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power fails here
     for interrupted_at in range(200):
         copy = tmp_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
