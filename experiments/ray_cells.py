@@ -21,6 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+# Before Ray is imported: otherwise it takes 127.0.0.1 for the machine's address.
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
 from ray.cluster_utils import Cluster
 
 SETTINGS = {
@@ -36,6 +39,7 @@ SETTINGS = {
     "checkpoints.every_rounds": 5,
     "checkpoints.weights_every_rounds": 0,
 }
+HERE = {"node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
 UNLIKE = {"ATEN_CPU_CAPABILITY": "default"}
 
 
@@ -57,7 +61,7 @@ def add_node(cluster: Cluster, cpus: int, environment: dict[str, str]) -> Any:
     before = dict(os.environ)
     os.environ.update(environment)
     try:
-        return cluster.add_node(num_cpus=cpus, object_store_memory=100 * 2**20)
+        return cluster.add_node(num_cpus=cpus, **HERE)
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -82,9 +86,8 @@ def digests(folder: Path) -> dict[str, Any]:
 
 def disturbed(folder: Path, cells: int, rounds: int) -> dict[str, Any]:
     """Train the sweep on a cluster and remove a node; return what was said and measured."""
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-    )
+    head = {"num_cpus": 0, "include_dashboard": False, **HERE}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     started = time.monotonic()
     try:
         nodes = [add_node(cluster, 1, more) for more in ({}, {}, UNLIKE)]

@@ -24,6 +24,7 @@ for line in sys.stdin:
         arguments = {
             "num_cpus": request["cpus"],
             "include_dashboard": False,
+            "node_ip_address": "127.0.0.1",
             "object_store_memory": 100 * 2**20,
         }
         if cluster is None:
@@ -38,12 +39,18 @@ for line in sys.stdin:
     elif request["do"] == "remove":
         cluster.remove_node(nodes.pop(request["node"]), allow_graceful=False)
         answer = ""
+    elif request["do"] == "remove all":
+        for node in [*cluster.worker_nodes]:
+            cluster.remove_node(node, allow_graceful=False)
+        answer = ""
     else:
         answer = cluster.address
     print("answer", json.dumps(answer), flush=True)
 if cluster is not None:
     cluster.shutdown()
 """
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Makes Ray use 127.0.0.1 only, instead of the machine's address."""
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 
 
@@ -58,7 +65,7 @@ class RayNodes:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            env=os.environ | SETTINGS,
+            env=os.environ | SETTINGS | LOOPBACK,
         )
 
     def __enter__(self) -> Self:
@@ -67,12 +74,14 @@ class RayNodes:
 
     def __exit__(self, *error: Any) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(60)
         finally:
             self._process.kill()
             self._process.wait()
+            self._process.stdout.close()
 
     def _ask(self, **request: Any) -> str:
         assert self._process.stdin is not None
@@ -96,3 +105,7 @@ class RayNodes:
     def remove(self, node: str) -> None:
         """Kill all processes of a node."""
         self._ask(do="remove", node=node)
+
+    def remove_all(self) -> None:
+        """Kill all processes of all nodes except the head."""
+        self._ask(do="remove all")

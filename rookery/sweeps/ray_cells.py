@@ -33,6 +33,11 @@ SETTINGS = {
     # Under `uv run`, Ray would send the whole working directory to all nodes.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Makes Ray listen on 127.0.0.1 only; read when Ray is imported.
+
+Elsewhere than on Windows and macOS, it takes 127.0.0.1 for the machine's address otherwise.
+"""
 NEWS_SECONDS = 2.0
 """How long a node waits for news of a cell before it answers."""
 DESCRIBE_SECONDS = 120.0
@@ -49,12 +54,11 @@ def check_ray(address: str | None) -> None:
     Raises:
         ConfigError: if it is not, or the cluster is not safe.
     """
-    ray_address(address)
-    _import_ray()
+    _import_ray(ray_address(address))
 
 
-def _import_ray() -> Any:
-    os.environ.update(SETTINGS)
+def _import_ray(address: str) -> Any:
+    os.environ.update(SETTINGS | (LOOPBACK if address == LOCAL else {}))
     try:
         import ray
     except ModuleNotFoundError as error:
@@ -95,7 +99,8 @@ def connected(address: str | None) -> Iterator[RayCluster]:
     Raises:
         NoCluster: if that fails.
     """
-    target, ray = ray_address(address), _import_ray()
+    target = ray_address(address)
+    ray = _import_ray(target)
     _knock(target)
     options: dict[str, Any] = {"address": target}
     if target == LOCAL:
