@@ -27,6 +27,7 @@ os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLE
 from ray.cluster_utils import Cluster
 
 SETTINGS = {
+    "algorithm": "ppo",  # is computed by torch, unlike DQN and IQN
     "game.turns": 30,
     "turns_per_round": 10,
     "worlds": 4,

@@ -6,6 +6,7 @@ some updates, acts and turns at the shapes of a run; see `training.bits`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import sys
@@ -23,6 +24,8 @@ from rookery.training.training import Training
 
 GAME = "treasurehunt"
 """The game at whose default shapes machines are compared without a sweep."""
+ALGORITHMS = ("iqn", "ppo")
+"""One whose loops are compiled by numba, and one that torch computes."""
 COMPARED = ("rookery", "python", *DECIDES_BITS)
 LABELS = {"arithmetic": "Rookery's arithmetic version", "python": "Python"}
 Facts = dict[str, Any]
@@ -56,7 +59,10 @@ def bits_for(entry: Entry, config: Config) -> str:
 
 def default_facts() -> Facts:
     """Return what this machine computes with, at the default shapes of a built-in game."""
-    return facts(bits_for(*configure(GAME)))
+    chain = hashlib.sha256()
+    for algorithm in ALGORITHMS:
+        chain.update(bits_for(*configure(GAME, [f"algorithm={algorithm}"])).encode())
+    return facts(chain.hexdigest())
 
 
 def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
@@ -66,10 +72,10 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
             label = LABELS.get(key, key)
             return f"it has {label} {there.get(key)}, and this machine has {here.get(key)}"
     if here["bits"] != there["bits"]:
-        return (
-            f"it computes other bits ({there['processor']}) than this machine "
-            f"({here['processor']})"
-        )
+        names = f"({there['processor']}) than this machine ({here['processor']})"
+        if there["processor"] == here["processor"]:
+            names = f"than this machine, although both have {here['processor']}"
+        return f"it computes other bits {names}"
     return ""
 
 

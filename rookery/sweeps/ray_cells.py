@@ -22,7 +22,7 @@ from rookery.sweeps.cluster import Lost, Node
 from rookery.sweeps.host import CellHost, News, Task, describe_machine
 from rookery.sweeps.local import Outcome, Progress, Say
 from rookery.sweeps.plan import Plan
-from rookery.sweeps.ray_address import ADDRESS, LOCAL, MODE, TOKEN, ray_address
+from rookery.sweeps.ray_address import LOCAL, MODE, TOKEN, ray_address
 from rookery.sweeps.remote import RemoteSweep
 from rookery.training.autoscale import cores
 
@@ -58,7 +58,12 @@ def check_ray(address: str | None) -> None:
 
 
 def _import_ray(address: str) -> Any:
-    os.environ.update(SETTINGS | (LOOPBACK if address == LOCAL else {}))
+    """Return the module; it reads settings and the token when it is imported first."""
+    os.environ.update(SETTINGS)
+    if address == LOCAL:
+        os.environ.update(LOOPBACK)
+        if os.environ.get(MODE) != "token":
+            os.environ.update({MODE: "token", TOKEN: secrets.token_hex(32)})
     try:
         import ray
     except ModuleNotFoundError as error:
@@ -109,16 +114,11 @@ def connected(address: str | None) -> Iterator[RayCluster]:
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
         }
-    before = {name: os.environ.get(name) for name in (MODE, TOKEN, ADDRESS)}
-    os.environ.pop(ADDRESS, None)
-    if target == LOCAL and before[MODE] != "token":
-        os.environ |= {MODE: "token", TOKEN: secrets.token_hex(32)}
     try:
         with _keeping_handlers():
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:
         ray.shutdown()
-        _restore(before)
         where = "start a Ray cluster here" if target == LOCAL else f"reach {target}"
         raise NoCluster(f"cannot {where}: {describe_error(error):.300}") from error
     try:
@@ -126,7 +126,6 @@ def connected(address: str | None) -> Iterator[RayCluster]:
     finally:
         with _keeping_handlers():
             ray.shutdown()
-        _restore(before)
 
 
 def _knock(address: str) -> None:
@@ -144,13 +143,6 @@ def _knock(address: str) -> None:
             raise NoCluster(
                 f"cannot reach {address}: nothing answers there ({reason})."
             ) from error
-
-
-def _restore(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
 
 
 @contextmanager

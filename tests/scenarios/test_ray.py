@@ -31,11 +31,11 @@ pytestmark = [
     ),
 ]
 
-LONG = {**HUNT, "rounds": 300, "checkpoints.every_rounds": 2}
+LONG = {**HUNT, "algorithm": "ppo", "rounds": 200, "checkpoints.every_rounds": 2}
 LONGEST = 250.0
 """Seconds after which something that must happen counts as not happening."""
 UNLIKE = {"ATEN_CPU_CAPABILITY": "default"}
-"""Makes a node compute other bits."""
+"""Makes torch on a node compute other bits, for example with PPO."""
 
 
 class Sweeping:
@@ -126,23 +126,23 @@ def test_a_node_that_is_lost_costs_no_cell_and_one_with_other_bits_takes_none(
     start: Callable[..., Sweeping],
     reference_digest: Callable[..., str],
 ) -> None:
-    good, lost = nodes.add(), nodes.add()
+    _, lost = nodes.add(), nodes.add()
     unlike = nodes.add(**UNLIKE)
-    words = ["seeds=0..3", "learning_rate=1e-4"]
+    words = ["seeds=0..2", "learning_rate=1e-4"]
 
     sweeping = start(*planned(*words, **LONG), "--ray-address", nodes.address)
     sweeping.wait_for(lambda: "is left out" in sweeping.said)
-    sweeping.wait_for(lambda: sum(sweeping.rounds(f"seed-{i}") > 10 for i in range(4)) > 1)
+    sweeping.wait_for(lambda: sum(sweeping.rounds(f"seed-{i}") > 10 for i in range(3)) > 1)
     nodes.remove(lost)
     code = sweeping.code()
 
     assert code == 0, sweeping.said
     left_out = re.findall(r"^node \S+ \((\w+)\) is left out: (.*)", sweeping.said, re.M)
     assert [(node, unlike[:8]) for node, _ in left_out] == [(unlike[:8], unlike[:8])]
-    assert left_out[0][1].startswith("it computes other bits (")
-    assert re.search(r"lost .*it is continued from round \d+", sweeping.said)
+    assert left_out[0][1].startswith("it computes other bits ")
+    assert re.search(r"it is continued from round [1-9]", sweeping.said)
     settings = {**LONG, "learning_rate": 1e-4}
-    for seed in range(4):
+    for seed in range(3):
         expected = reference_digest("treasurehunt", **{**settings, "seed": seed})
         assert sweeping.digest(f"seed-{seed}") == expected
 
