@@ -8,9 +8,11 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import rookery
 from rookery.runs.claim import ClaimLost, is_held
 from rookery.runs.run import Run
 from rookery.stop import StopFlag, Stopped
@@ -98,6 +100,18 @@ class LocalCluster:
                 host.is_over = news.code is not None
                 reply = self._meet(host, news)
             yield host, reply
+
+
+@pytest.fixture(scope="module")
+def reference_digest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Return a function that gives the digest of an undisturbed run in this process."""
+
+    def digest(game: str, **settings: Any) -> str:
+        folder = tmp_path_factory.mktemp("reference") / "run"
+        run = rookery.train(game, run=folder, progress=False, workers=0, **settings)
+        return str(run.digest()["run"])
+
+    return digest
 
 
 class Quiet:
@@ -200,9 +214,7 @@ def test_if_no_node_is_like_this_machine_that_is_one_line(tmp_path: Path) -> Non
     assert not is_held(plan.cells[0].folder)
 
 
-def test_cells_that_are_stopped_save_and_their_state_arrives(
-    tmp_path: Path, reference_digest: Callable[..., str]
-) -> None:
+def test_cells_that_are_stopped_save_and_their_state_arrives(tmp_path: Path) -> None:
     stop = StopFlag()
 
     def stop_soon(host: LocalHost, news: News) -> News:
