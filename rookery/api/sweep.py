@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,11 +94,26 @@ def status_of(plan: Plan) -> SweepStatus:
     )
 
 
-def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> Outcome:
-    """Train all cells on this machine that are not done, with progress.
+def train_sweep(
+    plan: Plan,
+    stop: StopFlag,
+    quiet: bool,
+    say: Say,
+    warn: Say,
+    engine: Callable[..., Any] = LocalSweep,
+) -> Outcome:
+    """Train all cells that are not done, with progress.
 
     Several processes can do this at the same time, on the same sweep: they share out the
     cells, and each returns when all are done.
+
+    Args:
+        plan: of the sweep.
+        stop: asks all cells to save and leave.
+        quiet: whether to show no progress.
+        say: called with lines for the user.
+        warn: called with the cells' warnings.
+        engine: what trains them: `LocalSweep`, or what is made with the same arguments.
 
     Raises:
         Stopped: if asked to stop; all cells are saved.
@@ -108,7 +123,7 @@ def train_here(plan: Plan, stop: StopFlag, quiet: bool, say: Say, warn: Say) -> 
     rounds = {cell.name: rounds_of(cell) for cell in plan.cells}
     labels = {cell.name: cell.label for cell in plan.cells}
     with CellsProgress(err, folders, rounds, quiet, labels, plan.noun) as progress:
-        outcome = LocalSweep(plan, stop, progress, say, warn).run()
+        outcome: Outcome = engine(plan, stop, progress, say, warn).run()
     if outcome.failed:
         raise failure_of(plan, outcome.failed)
     return outcome
@@ -146,7 +161,7 @@ def train_cells(plan: Plan, progress: bool | None) -> None:
     is_main = threading.current_thread() is threading.main_thread()
     try:
         with stop.listening() if is_main else nullcontext():
-            train_here(plan, stop, quiet, tell, warn)
+            train_sweep(plan, stop, quiet, tell, warn)
     except Stopped:
         for line in lines_when_stopped(plan):
             tell(line)

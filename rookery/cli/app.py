@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from rookery.cli.evaluate import evaluate
+from rookery.cli.nodes import nodes
 from rookery.cli.options import (
     AsJson,
     Debug,
@@ -197,6 +198,7 @@ for command in (
     independence,
     reproduce,
     bench,
+    nodes,
 ):
     app.command()(command)
 app.add_typer(sweep, name="sweep")

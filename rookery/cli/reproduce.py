@@ -76,7 +76,7 @@ def _reproduce(
     until: str | None,
     as_json: bool,
 ) -> None:
-    from rookery.api.sweep import train_here
+    from rookery.api.sweep import train_sweep
     from rookery.reproduction.reproduce import compare, plan_of
 
     begun, stop = time.monotonic(), StopFlag(end_time(until))
@@ -85,7 +85,7 @@ def _reproduce(
         say(f"{plan.folder}: {result.seeds} seeds, about {result.minutes:g} min")
     try:
         with stop.listening(to_the_end=True):
-            train_here(plan, stop, as_json, say, lambda line: say(f"warning: {line}"))
+            train_sweep(plan, stop, as_json, say, lambda line: say(f"warning: {line}"))
     except Stopped:
         again = command("reproduce", result.name, *overrides, "--run", plan.folder)
         say(f"stopped; go on with: {again}")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rookery.config.messages import shown
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
 
@@ -16,16 +15,6 @@ if TYPE_CHECKING:
     from rookery.sweeps.plan import Plan
     from rookery.sweeps.slurm import Option
 
-LOCAL, SLURM = "local", "slurm"
-PLACES = (LOCAL, SLURM)
-On = Annotated[
-    str,
-    typer.Option(
-        "--on",
-        metavar="|".join(PLACES),
-        help="Train on this machine, or submit a job array to Slurm and return.",
-    ),
-]
 SlurmOptions = Annotated[
     list[str] | None,
     typer.Option(
@@ -37,18 +26,12 @@ SlurmOptions = Annotated[
 ]
 
 
-def check_place(on: str, words: Sequence[str] | None, until: str | None) -> list[Option]:
-    """Check where a sweep is to be trained, before anything is written.
+def options_of(words: Sequence[str] | None, until: str | None) -> list[Option]:
+    """Return the options for sbatch; called before anything is written.
 
-    Returns:
-        The options for Slurm, if it is to do it.
+    Raises:
+        ConfigError: if one is wrong, or there is no Slurm.
     """
-    if on not in PLACES:
-        raise ConfigError(f"--on {shown(on)} is not known: choose {' or '.join(PLACES)}.")
-    if on != SLURM:
-        if words:
-            raise ConfigError(f"--slurm {shown(words[0])} needs --on slurm.")
-        return []
     if until is not None:
         raise ConfigError(
             "--until does not go with --on slurm: give tasks a time limit, such as "

@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
-from rookery.cli.slurm import LOCAL, SLURM, On, SlurmOptions, check_place, submit_sweep
+from rookery.cli.place import LOCAL, On, Place, RayAddress, place_of
+from rookery.cli.slurm import SlurmOptions, submit_sweep
 from rookery.cli.sweep_results import NamedGames, SweepFolder, export, table
 from rookery.cli.until import end_time
 from rookery.errors import ConfigError
@@ -74,6 +75,7 @@ def plan(
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
     on: On = LOCAL,
+    ray_address: RayAddress = None,
     slurm: SlurmOptions = None,
     until: Until = None,
     as_json: AsJson = False,
@@ -81,7 +83,7 @@ def plan(
     """Plan a sweep and train it; `plan` can be left out."""
     from rookery.sweeps.plan import Named, groups_of, named_in, new_plan
 
-    options = check_place(on, slurm, until)
+    place = place_of(on, ray_address, slurm, until)
     question = _question(words or [], plan_file)
     named = Named(games or [], algorithms or [], probes or [])
     if plan_file is None:  # what the user has typed is named; what is in a file is not
@@ -94,10 +96,7 @@ def plan(
         cells, groups = len(planned.cells), len(planned.groups)
         seeds = len(planned.seeds)
         say(f"{planned.folder}: {cells} cells ({groups} × {seeds} seeds)")
-    if on == SLURM:
-        submit_sweep(planned, options, as_json)
-    else:
-        _train(planned, until, as_json)
+    _train(planned, place, until, as_json)
 
 
 def _question(words: list[str], plan_file: Path | None) -> Question:
@@ -140,17 +139,14 @@ def go(
     algorithms: NamedAlgorithms = None,
     probes: NamedProbes = None,
     on: On = LOCAL,
+    ray_address: RayAddress = None,
     slurm: SlurmOptions = None,
     until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Train all cells that are not done, also those that failed; after anything."""
-    options = check_place(on, slurm, until)
-    opened = _opened(folder, games, algorithms, probes)
-    if on == SLURM:
-        submit_sweep(opened, options, as_json)
-    else:
-        _train(opened, until, as_json)
+    place = place_of(on, ray_address, slurm, until)
+    _train(_opened(folder, games, algorithms, probes), place, until, as_json)
 
 
 def _opened(
@@ -164,17 +160,20 @@ def _opened(
     return Plan(folder, Named(games or [], algorithms or [], probes or []))
 
 
-def _train(plan: Plan, until: str | None, as_json: bool) -> None:
-    from rookery.api.sweep import status_of, train_here
+def _train(plan: Plan, place: Place, until: str | None, as_json: bool) -> None:
+    from rookery.api.sweep import status_of, train_sweep
 
+    if place.engine is None:
+        submit_sweep(plan, place.slurm, as_json)
+        return
     stop = StopFlag(end_time(until))
     try:
         with stop.listening(to_the_end=True):
-            outcome = train_here(
-                plan, stop, as_json, say, lambda line: say(f"warning: {line}")
+            outcome = train_sweep(
+                plan, stop, as_json, say, lambda line: say(f"warning: {line}"), place.engine
             )
     except Stopped:
-        arguments = [*plan.named.arguments()]
+        arguments = [*plan.named.arguments(), *place.arguments]
         say(f"stopped; go on with: {command('sweep', 'go', plan.folder, *arguments)}")
         sys.exit(UNFINISHED)
     if as_json:

@@ -96,13 +96,13 @@ def train_all(plan: Plan, quiet: bool, until: float = math.inf) -> dict[str, Any
         quiet: whether to show no progress.
         until: when they must be saved, in seconds since 1970.
     """
-    from rookery.api.sweep import lines_when_stopped, summaries_of, train_here
+    from rookery.api.sweep import lines_when_stopped, summaries_of, train_sweep
     from rookery.stop import UNFINISHED, StopFlag, Stopped
 
     stop = StopFlag(until)
     try:
         with stop.listening(to_the_end=True):
-            train_here(plan, stop, quiet, say, lambda line: say(f"warning: {line}"))
+            train_sweep(plan, stop, quiet, say, lambda line: say(f"warning: {line}"))
     except Stopped:
         for line in lines_when_stopped(plan):
             say(line)

@@ -16,9 +16,14 @@ from rookery.plugins import foreign_name, is_file
 
 def file_sums(config: Config) -> dict[str, str]:
     """Return the SHA-256 of every user's file that a run names, by absolute path."""
-    probe = [config.probe.code] if config.probe.code else []
-    paths = sorted(map(Path, _files([*code_of(config), *probe])))
+    paths = sorted(map(Path, files_named(config)))
     return {str(path.resolve()): _sum(path) for path in paths}
+
+
+def files_named(config: Config) -> list[str]:
+    """Return the paths of all users' files that a run names, as named."""
+    probe = [config.probe.code] if config.probe.code else []
+    return sorted(_files([*code_of(config), *probe]))
 
 
 def sums_as_named(config: Config) -> dict[str, str]:

@@ -140,13 +140,13 @@ def _popen(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": python_path()},
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Return a PYTHONPATH with which the child finds this package."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     before = os.environ.get("PYTHONPATH")

@@ -237,15 +237,17 @@ class LocalSweep:
 
 def cells_at_a_time(plan: Plan) -> int:
     """Return how many cells fill the cores."""
-    config = plan.cells[0].config
-    if config.workers == "auto":  # each fills them on its own
+    if plan.cells[0].config.workers == "auto":  # each fills them on its own
         return 1
-    processes = 1
-    if isinstance(config.workers, int) and config.workers:
-        processes = config.workers + (
-            config.actors if isinstance(config.actors, int) else 1
-        )
-    return max(1, cores() // processes)
+    return max(1, cores() // processes_of(plan.cells[0]))
+
+
+def processes_of(cell: Cell) -> int:
+    """Return how many cores a cell uses."""
+    config = cell.config
+    if not isinstance(config.workers, int) or not config.workers:
+        return 1
+    return config.workers + (config.actors if isinstance(config.actors, int) else 1)
 
 
 class _Process:
