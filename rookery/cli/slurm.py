@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rookery.config.messages import shown
 from rookery.errors import ConfigError
 from rookery.printing import command, print_json, say, tell
 
@@ -43,6 +42,8 @@ def check_place(on: str, words: Sequence[str] | None, until: str | None) -> list
     Returns:
         The options for Slurm, if it is to do it.
     """
+    from rookery.config.messages import shown
+
     if on not in PLACES:
         raise ConfigError(f"--on {shown(on)} is not known: choose {' or '.join(PLACES)}.")
     if on != SLURM:
