@@ -317,4 +317,5 @@ def plan_of(cell: Cell) -> bytes:
     """Return the file with a plan of one cell."""
     groups = [asdict(cell.group)]
     content = {"layout": LAYOUT, "seeds": [cell.seed], "groups": groups}
+    content["changes"] = list(cell.changes)
     return json.dumps({**content, "sum": sum_of_manifest(content)}).encode()
