@@ -47,11 +47,10 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("base", "own", "finds"), LEARNERS.values(), ids=LEARNERS)
-def test_only_optimistic_learners_find_the_optimum(base, own, finds, seed, tmp_path: Path):
+def test_only_optimistic_learners_find_the_optimum(base, own, finds, tmp_path: Path):
     run = rookery.train(
-        "climbing", run=tmp_path / "run", workers=0, seed=seed, **{**base, **own}
+        "climbing", run=tmp_path / "run", workers=0, seed=0, **{**base, **own}
     )
 
     match = rookery.play("climbing", run.players(), episodes=8)
