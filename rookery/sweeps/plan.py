@@ -231,14 +231,15 @@ def write_plan(
     changes: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write or replace the plan of a sweep, durably."""
-    write_with_checksum(folder / SWEEP, _content(seeds, groups, changes))
+    write_with_checksum(folder / SWEEP, content_of(seeds, groups, changes))
 
 
-def _content(
+def content_of(
     seeds: Sequence[int],
     groups: Sequence[Group],
     changes: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
+    """Return what the file with the plan says."""
     listed = [asdict(group) for group in groups]
     content = {"seeds": list(seeds), "groups": listed, "changes": list(changes)}
     return {"layout": LAYOUT, **content}
@@ -259,7 +260,7 @@ def new_plan(
     groups = groups_of(question, named, file)
     if folder is not None and is_file(folder / SWEEP):
         plan = Plan(folder, named)
-        planned = _content(question.seeds, groups)
+        planned = content_of(question.seeds, groups)
         if _comparable(read_plan(folder)) != _comparable(planned):
             raise ConfigError(
                 f"{folder} holds another sweep: choose another folder with --run, or go "

@@ -39,7 +39,7 @@ from rookery.sweeps.host import News, Task
 from rookery.sweeps.local import Outcome, Progress, Say, processes_of
 from rookery.sweeps.machine import Facts, bits_for, facts
 from rookery.sweeps.one_cell import UNLIKE
-from rookery.sweeps.plan import LAYOUT, Cell, Plan
+from rookery.sweeps.plan import Cell, Plan, content_of
 from rookery.sweeps.transfer import MEMORY, Changes, Follower, Refused, apply
 from rookery.sweeps.work import START, WARNING
 
@@ -315,7 +315,5 @@ class RemoteSweep:
 
 def plan_of(cell: Cell) -> bytes:
     """Return the file with a plan of one cell."""
-    groups = [asdict(cell.group)]
-    content = {"layout": LAYOUT, "seeds": [cell.seed], "groups": groups}
-    content["changes"] = list(cell.changes)
+    content = content_of([cell.seed], [cell.group], cell.changes)
     return json.dumps({**content, "sum": sum_of_manifest(content)}).encode()
