@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rookery.cli.slurm import options_of
-from rookery.config.messages import shown
 from rookery.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def place_of(
     Raises:
         ConfigError: if a sweep cannot be trained there.
     """
+    from rookery.config.messages import shown
+
     if on not in PLACES:
         raise ConfigError(f"--on {shown(on)} is not known: choose {', '.join(PLACES)}.")
     if on != RAY and address is not None:

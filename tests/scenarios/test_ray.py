@@ -26,7 +26,7 @@ from tests.small import HUNT, overrides
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.xdist_group("ray"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(
         find_spec("ray") is None, reason="Ray is not installed: pip install 'rookery[ray]'"
     ),
