@@ -16,6 +16,8 @@ PATIENCE_SECONDS = 300.0
 """How long to wait for nodes when all are lost."""
 MOST_FALSE_STARTS = 3
 """A node on which so many cells in a row end before they have started gets no more."""
+REST_SECONDS = 10.0
+"""A node gets no cell for so long after a false start: it may be gone, unnoticed as yet."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,15 @@ class Place:
         self.is_like = False
         """Whether a cell has started there, after comparing the bits."""
         self.false_starts = 0
+        self.resting_until = 0.0
         self.why_left_out = ""
 
     def has_room(self, cpus: float) -> bool:
         """Whether it can take another cell; the first one shows whether its bits fit."""
-        if self.why_left_out or not self.used:
-            return not self.why_left_out
+        if self.why_left_out or time.monotonic() < self.resting_until:
+            return False
+        if not self.used:
+            return True
         return self.is_like and sum(self.used) + cpus <= self.node.cpus
 
 
@@ -106,6 +111,7 @@ class Places:
     def count_false_start(self, place: Place, why: str) -> None:
         """Leave a node out if this has happened too often."""
         place.false_starts += 1
+        place.resting_until = time.monotonic() + REST_SECONDS
         if place.false_starts >= MOST_FALSE_STARTS:
             self.leave_out(place, f"no cell starts there; of the last one {why}")
 
