@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.games import list_games as list_games
     from rookery.api.health import Status as Status
     from rookery.api.health import health as health
+    from rookery.api.nodes import Nodes as Nodes
+    from rookery.api.nodes import nodes as nodes
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
     from rookery.api.results import Estimate as Estimate
@@ -55,6 +57,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.evaluation.play import play as play
     from rookery.evaluation.recordings import Recording as Recording
     from rookery.evaluation.trained import TrainedAgent as TrainedAgent
+    from rookery.reproduction.reproduce import Reproduction as Reproduction
+    from rookery.reproduction.reproduce import reproduce as reproduce
     from rookery.runs.run import Run as Run
     from rookery.studies.crossplay import Crossplay as Crossplay
     from rookery.studies.crossplay import crossplay as crossplay
@@ -69,6 +73,7 @@ _NAMES = {
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "list_games"),
     "api.health": ("Status", "health"),
+    "api.nodes": ("Nodes", "nodes"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
@@ -92,6 +97,7 @@ _NAMES = {
     "evaluation.play": ("Match", "play"),
     "evaluation.recordings": ("Recording",),
     "evaluation.trained": ("TrainedAgent",),
+    "reproduction.reproduce": ("Reproduction", "reproduce"),
     "runs.run": ("Run",),
     "studies.crossplay": ("Crossplay", "crossplay"),
     "studies.independence.proof": ("independence",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -29,47 +28,24 @@ def nodes(
 
     Nodes with other versions or other bits than this machine get no cells of a sweep.
     """
-    from rookery.sweeps.machine import default_facts
+    from rookery.api.nodes import nodes
 
     with err.status("computing the bits of every machine …"):
-        rows = [] if not address and not os.environ.get("RAY_ADDRESS") else _nodes(address)
-        here = default_facts()
-    described = [_compared(name, here, facts) for name, facts in rows]
+        found = nodes(address)
     if as_json:
-        print_json({"here": here, "nodes": described})
+        print_json(found.to_json())
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("machine", "cores", "free GiB", *COLUMNS, "bits"):
         table.add_column(title, overflow="fold")
-    table.add_row(*_row("this machine", here))
-    for node in described:
+    table.add_row(*_row("this machine", found.here))
+    for node in found.nodes:
         if "bits" in node:
             table.add_row(*_row(node["node"], node))
     out.print(table)
-    for node in described:
+    for node in found.nodes:
         if node["why"]:
             tell(f"{node['node']} gets no cells: {node['why']}.")
-
-
-def _nodes(address: str | None) -> list[tuple[str, dict[str, Any] | str]]:
-    """Return the facts of every node, or why they are not known."""
-    from rookery.sweeps.cluster import Lost
-    from rookery.sweeps.ray_cells import check_ray, connected
-
-    check_ray(address)
-    with connected(address) as cluster:
-        found = cluster.describe()
-    return [(node.name, x.why if isinstance(x, Lost) else x) for node, x in found]
-
-
-def _compared(
-    name: str, here: dict[str, Any], facts: dict[str, Any] | str
-) -> dict[str, Any]:
-    from rookery.sweeps.machine import difference
-
-    if isinstance(facts, str):
-        return {"node": name, "why": facts}
-    return {"node": name, **facts, "why": difference(here, facts)}
 
 
 def _row(name: str, facts: dict[str, Any]) -> list[str]:

@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from rookery.api.evaluate import evaluate
+from rookery.api.sweep import train_cells
 from rookery.config.messages import toml_value
-from rookery.errors import ConfigError
+from rookery.errors import ConfigError, checked
 from rookery.games.registry import entries_by_name
-from rookery.reproduction.catalogue import Result
+from rookery.reproduction.catalogue import Result, find_result
 from rookery.reproduction.digests import expected_digest, fingerprint
+from rookery.runs.configure import tree_of
 from rookery.runs.folder import SWEEP
 from rookery.runs.run import Run
+from rookery.stdio import guarded
 from rookery.storage.access import is_file
 from rookery.studies.statistics import Interval, bootstrap, wilson
-from rookery.sweeps.axes import Question
+from rookery.sweeps.axes import Question, flat
 from rookery.sweeps.plan import Cell, Named, Plan, groups_of, new_plan
 
 
@@ -181,3 +184,29 @@ def measure(result: Result, cell: Cell) -> float:
         for player in result.measure.players
     }
     return result.measure.of(matches)
+
+
+@guarded()
+def reproduce(
+    name: str,
+    /,
+    *,
+    run: str | Path | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Reproduction:
+    """Train and measure a named result again, and return what was reached.
+
+    Args:
+        name: one that `rookery reproduce --list` lists.
+        run: the folder for its runs, which is continued if it has begun; by default the
+            next free one in runs/.
+        progress: as for `rookery.train`.
+        **settings: that differ from those of the result, to see what it depends on.
+    """
+    checked("name", name, str)
+    begun, result = time.monotonic(), find_result(name)
+    overrides = [f"{key}={value}" for key, value in flat(tree_of(settings))]
+    plan = plan_of(result, None if run is None else Path(run), overrides)
+    train_cells(plan, progress)
+    return compare(result, plan, begun, bool(overrides))

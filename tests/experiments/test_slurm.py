@@ -18,12 +18,13 @@ from rookery.api.sweep import status_of
 from rookery.runs.log import METRICS, read_lines
 from rookery.sweeps.plan import Plan
 from rookery.sweeps.slurm import Option, Refused, submit
+from tests.clusters import with_clusters
 from tests.scenarios.conftest import wait_for
 from tests.small import HUNT, overrides
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300), with_clusters]
 
-SETTINGS = {**HUNT, "rounds": 120, "updates_per_round": 15, "workers": 0}
+SETTINGS = {**HUNT, "rounds": 400, "updates_per_round": 15, "workers": 0}
 SEEDS = range(3)
 NAME = "odd 'name' #%A"
 ENDED = {"COMPLETED", "FAILED", "CANCELLED"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import rookery
 from rookery.cli.app import main
 from rookery.errors import ConfigError
 from rookery.reproduction import catalogue, digests
@@ -217,3 +219,18 @@ def test_a_result_has_to_be_named(capsys):
     assert run() == 2
 
     assert "no result given: `rookery reproduce --list`" in capsys.readouterr().err
+
+
+def test_a_result_is_reproduced_from_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, folder = "climbing-hysteretic", tmp_path / "again"
+    result = replace(find_result(name), seeds=1)
+    monkeypatch.setattr("rookery.reproduction.reproduce.find_result", lambda _: result)
+
+    reached = rookery.reproduce(name, run=folder, rounds=2, progress=False)
+
+    assert reached.folder == folder
+    assert len(reached.values) == 1
+    assert reached.expected_digest is None  # with other settings there is none
+    assert rookery.Run(folder / "seed-0").config.rounds == 2
