@@ -370,7 +370,7 @@ def test_ctrl_c_in_a_terminal_stops_and_resume_continues_there(
     assert done
     assert int(done[1]) > int(match[1])
     terminal.press_ctrl_c()
-    assert terminal.read_until() == 130
+    assert terminal.read_until() == 75
 
 
 @pytest.mark.processes
