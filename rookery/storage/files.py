@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
-from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,23 +86,30 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_whole(path: Path, data: bytes) -> None:
-    """Append to a file, all of `data` or nothing.
+    """Append data to a file, all of it or nothing.
 
     Half a line would make the lines after it unreadable.
     """
-    with path.open("ab", buffering=0) as file:
-        _append(file, data)
+    descriptor = _open_to_append(path)
+    try:
+        _append(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
-def _append(file: FileIO, data: bytes) -> None:
-    before = os.fstat(file.fileno()).st_size
+def _open_to_append(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+
+
+def _append(descriptor: int, data: bytes) -> None:
+    before = os.fstat(descriptor).st_size
     try:
         view = memoryview(data)
         while view:
-            view = view[file.write(view) :]
+            view = view[os.write(descriptor, view) :]
     except OSError:
         with suppress(OSError):
-            file.truncate(before)
+            os.ftruncate(descriptor, before)
         raise
 
 
@@ -119,21 +125,23 @@ class AppendedFile:
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
         self._path, self._check = path, check
-        self._file: FileIO | None = None
+        self._descriptor: int | None = None
 
     def append(self, data: bytes) -> None:
         """Append data."""
-        if self._file is None or not os.fstat(self._file.fileno()).st_nlink:
+        if self._descriptor is None or not os.fstat(self._descriptor).st_nlink:
             self.close()  # the file was deleted, or replaced
             self._check()
-            self._file = self._path.open("ab", buffering=0)
-        _append(self._file, data)
+            self._descriptor = _open_to_append(self._path)
+        _append(self._descriptor, data)
 
     def close(self) -> None:
         """Close the file; the next data is appended to the one that has its path then."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    __del__ = close
 
 
 def mend(path: Path) -> None:

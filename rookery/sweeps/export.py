@@ -100,7 +100,7 @@ def _rliable(
                 arrays[variant][:, i] = references[task].normalise(column)
     if is_npz:
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
+        np.savez(buffer, **arrays)
         return buffer.getvalue(), [*why, *notes]
     content = {
         "metric": NORMALISED if references else metric,

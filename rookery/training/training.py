@@ -206,7 +206,6 @@ class Training:
                 )
             actors, fewer = resolve_actors(config, stacked.exact)
             possible = possible_actors(config, stacked.exact, actors)
-            bits = bits_of(stacked.digests, entry, game, config.seed)
         warnings = [
             *filter(None, [shortage, fewer]),
             *stacked.warnings,
@@ -222,8 +221,11 @@ class Training:
             sums=file_sums(config),
         )
         can_switch = config.workers == "auto" and not shortage and game.can_snapshot
-        game.close()
-        _allocate(arena, folder if config.storage == "disk" else None)
+        try:
+            _allocate(arena, folder if config.storage == "disk" else None)
+            bits = bits_of(stacked.digests, entry, game, config.seed)
+        finally:
+            game.close()
         schedule = RoundSchedule(config, arena.counters, learning_ids(agents))
         parts = RunParts(
             entry, process_spec, agents, arena, schedule, stop or StopFlag(), tell
