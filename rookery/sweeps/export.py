@@ -100,7 +100,7 @@ def _rliable(
                 arrays[variant][:, i] = references[task].normalise(column)
     if is_npz:
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
         return buffer.getvalue(), [*why, *notes]
     content = {
         "metric": NORMALISED if references else metric,
