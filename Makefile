@@ -19,10 +19,10 @@ INSTALLED := .venv/.installed
 .DEFAULT_GOAL := test
 
 test: check
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
 
 quick: install
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) -m "not slow"
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup -m "not slow"
 
 check: install
 	$(BIN)/ruff format --check .

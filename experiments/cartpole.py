@@ -19,31 +19,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-GAME = "gymnasium:CartPole-v1"
+from rookery.reproduction.published import (
+    ACTOR_CRITICS,
+    CARTPOLE_GAME,
+    CARTPOLES,
+    VALUE_BASED,
+)
+
 COPIES, EPISODES, SOLVED = 4, 20, 475.0
 EVALUATION_SEED = 1_000_003
-COMMON: dict[str, Any] = {
-    "worlds": 8,
-    "turns_per_round": 32,
-    "frames": 1,
-    "network.width": 64,
-    "learning_rate": 2e-3,
-    "game.copies": COPIES,
-    "workers": 0,
-}
-VALUE_BASED: dict[str, Any] = {
-    "rounds": 250,
-    "updates_per_round": 100,
-    "network.width": 128,
-    "rate.schedule": "linear",
-    "rate.end": 0.02,
-    "reward.scale": 0.1,
-    "epsilon.steps": 8_000,
-    "epsilon.end": 0.04,
-    "target.rate": 0.03,
-    "replay.warmup": 200,
-}
-ACTOR_CRITICS: dict[str, Any] = {"rounds": 300, "reward.scale": 0.1}
 SETTINGS: dict[str, dict[str, Any]] = {
     "iqn": VALUE_BASED,
     "dqn": VALUE_BASED,
@@ -68,12 +52,17 @@ def score(name: str, seed: int) -> dict[str, Any]:
     import rookery  # imported late, so that --help does not load torch
 
     started = time.perf_counter()
-    settings = {**COMMON, **SETTINGS[name], "algorithm": name.split(",")[0], "seed": seed}
+    settings = {
+        **CARTPOLES,
+        **SETTINGS[name],
+        "algorithm": name.split(",")[0],
+        "seed": seed,
+    }
     with tempfile.TemporaryDirectory() as folder:
-        run = rookery.train(GAME, run=Path(folder) / "run", **settings)
+        run = rookery.train(CARTPOLE_GAME, run=Path(folder) / "run", **settings)
         seconds = time.perf_counter() - started
         match = rookery.play(
-            GAME,
+            CARTPOLE_GAME,
             run.players(),
             episodes=EPISODES,
             seed=EVALUATION_SEED,

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.studies.statistics import RESAMPLES, Interval, resamples
-
-NORMAL = 1.959964
-"""Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
+from rookery.studies.statistics import RESAMPLES, Interval, resamples, wilson
 
 
 def relative_difference(
@@ -57,14 +54,6 @@ def unpaired_difference(
     )
     resampled = (means - other_means) / scales
     return float(share), float(np.percentile(resampled, 100 * (1 - confidence)))
-
-
-def wilson(hits: int, count: int) -> Interval:
-    """Return the 95 % interval of a share that was observed `hits` times in `count`."""
-    share, spread = hits / count, NORMAL**2 / count
-    middle = (share + spread / 2) / (1 + spread)
-    reach = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
-    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
 
 
 def share_difference(hits: int, count: int, others: int, of: int) -> Interval:

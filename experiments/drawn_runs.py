@@ -32,6 +32,7 @@ from rookery.algorithms.base import Agent
 from rookery.api.lineups import seats_of
 from rookery.cli.app import main as rookery
 from rookery.evaluation.play import play_match
+from rookery.learner.exactness import Groups
 from rookery.protocol.arena import _file_name
 from rookery.replay.rows import row_dtype
 from rookery.runs.run import Run
@@ -106,9 +107,9 @@ def _start_by_fork(inside: int, trouble: int, shared: Sequence[int]) -> Forked:
     return fork(work)
 
 
-def _split_all(groups: Sequence[Sequence[Agent]], *rest: Any) -> tuple[Any, list[str]]:
+def _split_all(groups: Sequence[Sequence[Agent]], *rest: Any) -> Groups:
     """Compute every agent on its own."""
-    return [[agent] for group in groups for agent in group], []
+    return Groups([[agent] for group in groups for agent in group], [], [])
 
 
 def _split_in_child(split: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,24 +118,23 @@ def _split_in_child(split: Callable[..., Any]) -> Callable[..., Any]:
     A process that has used autograd cannot fork processes that use it.
     """
 
-    def split_groups(
-        groups: Sequence[Sequence[Agent]], *rest: Any
-    ) -> tuple[Any, list[str]]:
+    def split_groups(groups: Sequence[Sequence[Agent]], *rest: Any) -> Groups:
         agents = {agent.number: agent for group in groups for agent in group}
         reading, writing = os.pipe()
 
         def work() -> None:
-            parts, lines = split(groups, *rest)
-            numbers = [[agent.number for agent in part] for part in parts]
-            os.write(writing, json.dumps([numbers, lines]).encode())
+            found = split(groups, *rest)
+            numbers = [[agent.number for agent in part] for part in found.exact]
+            os.write(writing, json.dumps([numbers, *found[1:]]).encode())
 
         process = fork(work)
         os.close(writing)
         with os.fdopen(reading) as file:
             text = file.read()
         process.wait()
-        numbers, lines = json.loads(text)
-        return [[agents[i] for i in part] for part in numbers], lines
+        numbers, warnings, digests = json.loads(text)
+        exact = [[agents[i] for i in part] for part in numbers]
+        return Groups(exact, warnings, digests)
 
     return split_groups
 

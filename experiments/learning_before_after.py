@@ -58,8 +58,12 @@ class Part:
 
 def cartpole_part(algorithm: str) -> Part:
     """Return four CartPoles with one algorithm."""
-    settings = {**cartpole.COMMON, **cartpole.SETTINGS[algorithm], "algorithm": algorithm}
-    return Part(cartpole.GAME, settings, 20, cartpole.EPISODES, -0.03)
+    settings = {
+        **cartpole.CARTPOLES,
+        **cartpole.SETTINGS[algorithm],
+        "algorithm": algorithm,
+    }
+    return Part(cartpole.CARTPOLE_GAME, settings, 20, cartpole.EPISODES, -0.03)
 
 
 SPREAD = published.CASES["spread"]

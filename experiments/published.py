@@ -21,17 +21,16 @@ from batch import overrides, rookery, run_all
 from rich.console import Console
 from rich.table import Table
 
+from rookery.reproduction.published import (
+    COMMON,
+    FORAGING,
+    FORAGING_GAME,
+    SPREAD,
+    SPREAD_GAME,
+)
+
 EPISODES = 1_000
 """Greedy episodes after training, with other seeds than in training."""
-COMMON = {
-    "game.reward": "sum",
-    "workers": 0,
-    "worlds": 16,
-    "turns_per_round": 50,
-    "frames": 1,
-    "checkpoints.weights_every_rounds": 0,
-    "checkpoints.replay": "false",
-}
 
 
 @dataclass(frozen=True)
@@ -44,49 +43,8 @@ class Case:
 
 
 CASES = {
-    "foraging": Case("gymnasium:lbforaging/Foraging-8x8-2p-2f-coop-v3", 0.9, {}),
-    "spread": Case(
-        "pettingzoo:mpe2.simple_spread_v3",
-        -11.3,
-        {"game.max_cycles": 25},
-    ),
-}
-FORAGING = {
-    "rounds": 1_500,
-    "batch_size": 512,
-    "updates_per_round": 50,
-    "learning_rate": 3e-4,
-    "rate.schedule": "linear",
-    "rate.end": 0.05,
-    "discount": 0.9,
-    "n_step": 2,
-    "target.rate": 0.03,
-    "reward.scale": 10,
-    "replay.kind": "prioritised",
-    "replay.capacity": 250_000,
-    "replay.exponent": 0.9,
-    "replay.correction": 0,
-    "epsilon.start": 0.1,
-    "epsilon.end": 0.01,
-    "epsilon.steps": 1_000_000,
-    "epsilon.temperature": 0.1,
-    "network.width": 128,
-}
-SPREAD = {
-    "rounds": 2_500,
-    "batch_size": 256,
-    "updates_per_round": 25,
-    "learning_rate": 1e-3,
-    "rate.schedule": "linear",
-    "rate.end": 0.05,
-    "discount": 0.8,
-    "n_step": 1,
-    "target.rate": 0.02,
-    "reward.scale": 0.3,
-    "replay.capacity": 100_000,
-    "epsilon.end": 0.02,
-    "epsilon.steps": 100_000,
-    "network.width": 128,
+    "foraging": Case(FORAGING_GAME, 0.9, {}),
+    "spread": Case(SPREAD_GAME, -11.3, {"game.max_cycles": 25}),
 }
 POLICY = {
     "rounds": 1_000,
@@ -126,7 +84,8 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
 def run(case: str, algorithm: str, seed: int) -> dict[str, Any]:
     """Train and evaluate one run; return its scores."""
     game = CASES[case].game
-    settings = {**COMMON, **CASES[case].settings, **SETTINGS[case, algorithm], "seed": seed}
+    settings = {**COMMON, "checkpoints.replay": "false", "seed": seed}
+    settings |= {**CASES[case].settings, **SETTINGS[case, algorithm]}
     turns = settings["rounds"] * settings["worlds"] * settings["turns_per_round"]
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name) / "run", time.monotonic()

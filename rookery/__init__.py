@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.games import list_games as list_games
     from rookery.api.health import Status as Status
     from rookery.api.health import health as health
+    from rookery.api.nodes import Nodes as Nodes
+    from rookery.api.nodes import nodes as nodes
     from rookery.api.replay import record as record
     from rookery.api.replay import replay as replay
     from rookery.api.results import Estimate as Estimate
@@ -37,6 +39,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.api.runs import diff as diff
     from rookery.api.runs import list_runs as list_runs
     from rookery.api.settings import settings as settings
+    from rookery.api.sweep import sweep as sweep
+    from rookery.api.sweep_results import Sweep as Sweep
     from rookery.api.train import resume as resume
     from rookery.api.train import train as train
     from rookery.bench.measure import Report as Report
@@ -53,6 +57,8 @@ if TYPE_CHECKING:  # for type checkers; at runtime, from the table below
     from rookery.evaluation.play import play as play
     from rookery.evaluation.recordings import Recording as Recording
     from rookery.evaluation.trained import TrainedAgent as TrainedAgent
+    from rookery.reproduction.reproduce import Reproduction as Reproduction
+    from rookery.reproduction.reproduce import reproduce as reproduce
     from rookery.runs.run import Run as Run
     from rookery.studies.crossplay import Crossplay as Crossplay
     from rookery.studies.crossplay import crossplay as crossplay
@@ -67,6 +73,7 @@ _NAMES = {
     "api.digest": ("Digest", "digest"),
     "api.games": ("Check", "Description", "check", "describe", "list_games"),
     "api.health": ("Status", "health"),
+    "api.nodes": ("Nodes", "nodes"),
     "api.results": ("Estimate", "Runs", "interval", "plot", "table"),
     "api.evaluate": ("Evaluation", "evaluate"),
     "api.replay": ("record", "replay"),
@@ -74,6 +81,8 @@ _NAMES = {
     "api.runs": ("diff", "list_runs"),
     "api.settings": ("settings",),
     "api.environments": ("to_gymnasium", "to_gymnasium_vector", "to_pettingzoo"),
+    "api.sweep": ("sweep",),
+    "api.sweep_results": ("Sweep",),
     "api.train": ("resume", "train"),
     "errors": (
         "AlgorithmError",
@@ -88,6 +97,7 @@ _NAMES = {
     "evaluation.play": ("Match", "play"),
     "evaluation.recordings": ("Recording",),
     "evaluation.trained": ("TrainedAgent",),
+    "reproduction.reproduce": ("Reproduction", "reproduce"),
     "runs.run": ("Run",),
     "studies.crossplay": ("Crossplay", "crossplay"),
     "studies.independence.proof": ("independence",),

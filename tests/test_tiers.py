@@ -20,6 +20,9 @@ REACHED_OTHERWISE = {
     "rookery.bench.jax_dqn": "bench/test_peers.py starts it; slow, since JAX compiles",
     "rookery.bench.tianshou_dqn": "bench/test_peers.py starts it where Tianshou is",
     "rookery.learner.process": "training/test_executors.py starts worker processes",
+    "rookery.sweeps.changes": "sweeps/test_seeds.py changes settings on resume",
+    "rookery.sweeps.older": "sweeps/test_seeds.py resumes seeds of earlier versions",
+    "rookery.sweeps.resume": "sweeps/test_seeds.py resumes sweeps",
     "rookery.evaluation.probes": "evaluation/test_probes.py trains runs with probes",
 }
 """Modules that quick tests use without importing their package, and where."""

@@ -14,6 +14,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "references": (),
     "scenarios": (),
     "stress": (),
+    "sweeps/test_local.py": (),
     "actor/test_hidden.py": (),
     "actor/test_same_input.py": (),
     "algorithms/common/test_batches.py": (),
@@ -33,6 +34,10 @@ SLOW: dict[str, tuple[str, ...]] = {
     "api/test_agents.py": ("test_a_foreign_agent_is_loaded_without_its_game",),
     "api/test_notebook.py": (),
     "api/test_progress.py": ("test_a_terminal_shows_every_seed",),
+    "api/test_study.py": (
+        "test_the_commands_give_a_table_with_intervals_and_a_figure",
+        "test_the_lines_give_a_table_an_improvement_and_a_figure",
+    ),
     "api/test_train.py": (
         "test_seeds_are_trained_side_by_side_and_are_the_runs_of_single_seeds",
     ),
@@ -90,6 +95,14 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_an_agent_learns_the_same_stacked_as_on_its_own",
         "test_learning_again_gives_the_same_bits_and_another_seed_does_not",
     ),
+    "reproduction/test_catalogue.py": ("test_every_result_can_be_planned",),
+    "reproduction/test_reproduce.py": (
+        "test_a_folder_that_has_begun_is_continued",
+        "test_a_result_is_reached_and_is_not_if_its_setting_is_spoiled",
+        "test_digests_are_those_of_the_same_seeds_and_of_no_others",
+        "test_the_exit_code_says_whether_it_was_reached",
+        "test_with_other_settings_there_is_no_expected_digest",
+    ),
     "runs/test_disk_full.py": (),
     "runs/test_health.py": (
         "test_the_health_of_every_process_is_seen_live_with_its_agents",
@@ -98,6 +111,23 @@ SLOW: dict[str, tuple[str, ...]] = {
     "runs/test_resume.py": (),
     "storage/test_access.py": (),
     "storage/test_damage.py": (),
+    "sweeps/test_command.py": (
+        "test_a_plan_in_a_file_is_trained_and_its_code_must_be_named",
+        "test_a_sweep_is_planned_trained_and_summed_up_by_one_command",
+        "test_from_python_a_sweep_is_trained_and_the_same_call_goes_on_with_it",
+    ),
+    "sweeps/test_seeds.py": (
+        "test_a_sweep_of_several_combinations_is_resumed_and_trained_longer",
+        "test_a_users_game_and_probe_must_be_named_again",
+        "test_two_commands_share_out_the_seeds_and_both_end_when_all_are_done",
+    ),
+    "sweeps/test_sharing.py": (),
+    "sweeps/test_work.py": (
+        "test_a_killed_worker_leaves_its_cell_to_the_next_one",
+        "test_a_worker_leaves_before_its_time_is_over",
+        "test_a_worker_that_gets_a_signal_saves_its_cell_and_says_so_with_its_exit_code",
+        "test_two_workers_share_out_the_cells_and_each_is_trained_once",
+    ),
     "studies/test_independence.py": (
         "test_a_common_origin_is_named_and_does_not_count_as_shared",
         "test_a_gradient_clipped_by_the_norm_of_all_agents_is_found",
@@ -111,6 +141,7 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_harvest_is_a_dilemma_of_greed_and_fear",
         "test_staghunt_is_a_dilemma_of_fear_only",
     ),
+    "sweeps/test_remote.py": (),
     "supervisor/test_child.py": ("test_children_import_nothing_that_only_main_needs",),
     "training/test_executors.py": (
         "test_a_run_that_is_killed_again_and_again_gives_the_same_bits",

@@ -131,8 +131,9 @@ class DqnLearner(QLearner):
                 targets = targets - self.advantage_gap * gaps
         outputs = self.network.outputs(online, obs)
         values = self.network.values_taken(outputs, batch.actions)
-        threshold = self.agents[0].settings.dqn.threshold
-        loss, errors = losses.huber(values, targets, threshold)
+        parts = self.agents[0].settings.dqn
+        loss, errors = losses.huber(values, targets, parts.threshold)
+        loss = losses.hysteretic(loss, values, targets, parts.hysteresis)
         return PassResult((loss * batch.importance).mean(dim=1), errors, values.detach())
 
     def best_actions(

@@ -230,8 +230,9 @@ class RecurrentDqnLearner(QLearner):
                 gaps = losses.action_gaps(target_values, batch.actions, batch.legal)
                 targets = targets - self.advantage_gap * gaps
         values = losses.pick(all_values, batch.actions)
-        threshold = self.agents[0].settings.dqn.threshold
-        loss, errors = losses.huber(values, targets, threshold)
+        parts = self.agents[0].settings.dqn
+        loss, errors = losses.huber(values, targets, parts.threshold)
+        loss = losses.hysteretic(loss, values, targets, parts.hysteresis)
         return _average_sequences(loss, errors, values.detach(), batch)
 
 

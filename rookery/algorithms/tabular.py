@@ -3,6 +3,10 @@
 For small games, for teaching and as a baseline. The key of an observation is its bytes, so
 two that differ in one bit have different rows. The table is the agent's weights; rows are
 assigned in the order in which observations are first learned from.
+
+Two options make an agent slower to lower a value than to raise it, since a low return may
+only mean that another agent explored: hysteretic Q-learning (Matignon et al., 2007) and
+lenient learning (common/leniency.py).
 """
 
 from __future__ import annotations
@@ -19,9 +23,12 @@ from rookery.algorithms.base import (
     Policy,
     PolicyInput,
     PolicyOutput,
+    Shapes,
+    State,
     observation_bytes,
 )
 from rookery.algorithms.common.exploration import act_by_values, temperatures_of
+from rookery.algorithms.common.leniency import Leniency, initial_temperatures
 from rookery.algorithms.common.single_agent import SingleAgentLearner
 from rookery.config.agent import AgentSettings
 from rookery.errors import ConfigError
@@ -30,6 +37,8 @@ from rookery.specs import Array
 
 COLUMNS = ("taken", "seen", "values")
 """Whether a row is in use, the observation as bytes, and the values of its actions."""
+TEMPERATURES = "temperatures"
+"""The array of a lenient agent's state, (entries, actions)."""
 
 
 def row_type(agent: Agent) -> np.dtype[Any]:
@@ -70,8 +79,12 @@ class QTable:
 
     def look_up(self, key: bytes) -> Array:
         """Return the values of an observation; zeros if it is not in the table."""
-        index = self._indices.get(key)
+        index = self.find(key)
         return self._zeros if index is None else self.values[index]
+
+    def find(self, key: bytes) -> int | None:
+        """Return the row of an observation; None if it is not in the table."""
+        return self._indices.get(key)
 
     def index(self, key: bytes) -> int:
         """Return the row of an observation, which is added if it is new."""
@@ -107,6 +120,39 @@ class TabularPolicy(Policy):
 
 class TabularLearner(SingleAgentLearner):
     """Moves one value after the other towards its target, by sampled transitions."""
+
+    _leniency: Leniency | None = None
+
+    @classmethod
+    def shapes(cls, agent: Agent, slots: int, worlds: int) -> Shapes:
+        """Return the table and, of a lenient agent, temperatures."""
+        shapes = super().shapes(agent, slots, worlds)
+        if agent.settings.tabular.leniency:
+            size = (agent.settings.tabular.entries, agent.spec.num_actions)
+            shapes[TEMPERATURES] = (size, np.float64)
+        return shapes
+
+    def initial(self, agent: Agent) -> dict[str, Array]:
+        """Return an agent's initial state."""
+        state = super().initial(agent)
+        if agent.settings.tabular.leniency:
+            state[TEMPERATURES] = initial_temperatures(agent)
+        return state
+
+    def load(self, states: Sequence[State]) -> None:
+        """Take the agent's state."""
+        super().load(states)
+        if TEMPERATURES in states[0]:
+            self._leniency = Leniency(
+                self.agent.settings.tabular, np.array(states[0][TEMPERATURES])
+            )
+
+    def save(self) -> list[dict[str, Array]]:
+        """Return the agent's state."""
+        (state,) = super().save()
+        if self._leniency is not None:
+            state[TEMPERATURES] = self._leniency.temperatures
+        return [state]
 
     @classmethod
     def n_step(cls, settings: AgentSettings) -> int:
@@ -146,13 +192,17 @@ class TabularLearner(SingleAgentLearner):
         self, reader: ReplayReader, number: int, updates: int
     ) -> tuple[Array, Metrics] | None:
         """Learn from `updates` batches, one transition after the other."""
-        table = QTable(self.agent, self.weights)
+        table, size = QTable(self.agent, self.weights), self.agent.settings.batch_size
         key = (self.agent.number, number, np.arange(updates))
-        draws = self.stream.uniform(key, 0, self.agent.settings.batch_size)
+        draws = self.stream.uniform(key, 0, size)
         batch = reader.batch(reader.sample(draws.ravel()))
-        errors, values = self._learn_transitions(table, batch)
+        leniency = None
+        if self._leniency is not None:
+            leniency = self._leniency.copy(self.stream.uniform(key, 1, size).ravel())
+        errors, values = self._learn_transitions(table, batch, leniency)
         if not np.isfinite(errors).all():
             return None
+        self._leniency = leniency
         return table.rows, {
             "td_error": float(np.abs(errors).mean()),
             "q_value": float(np.mean(values)),
@@ -160,10 +210,11 @@ class TabularLearner(SingleAgentLearner):
         }
 
     def _learn_transitions(
-        self, table: QTable, batch: Batch
+        self, table: QTable, batch: Batch, leniency: Leniency | None
     ) -> tuple[list[float], list[float]]:
         """Update the table; return each transition's error, and its value before."""
-        rate, factor = self.agent.settings.tabular.rate, self.spread.factor
+        settings, factor = self.agent.settings.tabular, self.spread.factor
+        rate, lower_rate = settings.rate, settings.rate * settings.hysteresis
         keys, next_keys = table.keys(batch.seen), table.keys(batch.next_seen)
         returns, discounts = (batch.returns * factor).tolist(), batch.discounts.tolist()
         errors, values = [], []
@@ -177,7 +228,13 @@ class TabularLearner(SingleAgentLearner):
             row = table.index(keys[i])
             value = float(table.values[row, action])
             error = returns[i] + discounts[i] * float(best) - value
-            table.values[row, action] = value + rate * error
+            if error >= 0 or leniency is None or not leniency.forgives(i, row, action):
+                table.values[row, action] = (
+                    value + (lower_rate if error < 0 else rate) * error
+                )
+            if leniency is not None:
+                after = table.find(next_keys[i])
+                leniency.cool(row, action, leniency.mean(after) if discounts[i] else None)
             errors.append(error)
             values.append(value)
         return errors, values

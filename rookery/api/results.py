@@ -204,7 +204,7 @@ def plot(
         groups.setdefault(_label(overview, by), []).append(overview)
     edges = edges_of(overviews)
     curves = {
-        label: np.stack([_mean_curve(run, metric, edges) for run in runs])
+        label: np.stack([mean_curve(run, metric, edges) for run in runs])
         for label, runs in groups.items()
     }
     ax = new_axes(ax, overviews[0].axis_label(metric))
@@ -231,6 +231,7 @@ def _label(overview: Overview, by: str | None) -> str:
     return f"{by}={overview.settings[by]}"
 
 
-def _mean_curve(overview: Overview, metric: str, edges: Array) -> Array:
+def mean_curve(overview: Overview, metric: str, edges: Array) -> Array:
+    """Return the mean over agents of a metric, between edges."""
     curves = overview.curves(metric).values()
     return np.mean([binned(edges, *points) for points in curves], axis=0)

@@ -68,9 +68,10 @@ def diff(first: str | Path, second: str | Path) -> Differences:
         second: the folder of another run.
     """
     runs = [_described(Path(path)) for path in (first, second)]
-    return Differences(
-        **{part: _differing(*(run[part] for run in runs)) for part in runs[0]}
-    )
+    parts = {part: _differing(*(run[part] for run in runs)) for part in runs[0]}
+    if parts["settings"]:  # bits are those of one shape of run
+        parts["software"].pop("bits", None)
+    return Differences(**parts)
 
 
 def shown_or_dash(value: Any) -> str:

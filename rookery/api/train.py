@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,29 +13,27 @@ from rookery.algorithms.torch_setup import standard_state
 from rookery.api.display import in_notebook
 from rookery.api.progress import Progress
 from rookery.api.results import Runs
-from rookery.api.seeds import (
-    Batch,
-    algorithms_of,
-    parse_seeds,
-    resume_seeds,
-    train_seeds,
-)
-from rookery.api.seeds_plan import SeedsPlan, new_seeds
+from rookery.api.sweep import train_cells
+from rookery.api.sweep_results import Sweep
 from rookery.config.messages import shown
 from rookery.config.run import Config
 from rookery.errors import ConfigError, checked, warn
 from rookery.games.registry import find
 from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import err, say
-from rookery.protocol.user_files import code_of
+from rookery.protocol.user_files import algorithms_of, code_of
 from rookery.runs.configure import configure, tree_of
-from rookery.runs.folder import SEEDS, RunLock, new_run, seeds_of
+from rookery.runs.folder import is_sweep, new_run
 from rookery.runs.resume import probes_in, resumed_config
 from rookery.runs.run import Run
 from rookery.runs.session import Session
 from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
-from rookery.storage.access import is_file
+from rookery.sweeps.axes import parse_seeds
+from rookery.sweeps.cells import is_done
+from rookery.sweeps.plan import Named, Plan, plan_seeds, side_by_side
+from rookery.sweeps.resume import resumed_plan
+from rookery.sweeps.work import open_cell
 from rookery.training.training import Round
 
 Callback = Callable[[Round], bool | None]
@@ -112,16 +109,12 @@ def train(
         output.train(Session(entry, config, path, output.stop))
         return Run(path, entry.name, algorithms)
     if callback is None and not _local_code(config):
-        with output.batch() as batch:
-            path = Path(train_seeds(entry, config, folder, numbers, batch)["run"])
-        return Runs(path, Run.seeds(path, entry.name, algorithms))
-    path = new_seeds(entry, config, folder, numbers)
-    with closing(RunLock(path)):
-        for seed in numbers:
-            (path / f"seed-{seed}").mkdir()
-            seeded = config.model_copy(update={"seed": seed})
-            output.train(Session(entry, seeded, path / f"seed-{seed}", output.stop))
-    return Runs(path, Run.seeds(path, entry.name, algorithms))
+        plan = plan_seeds(entry, side_by_side(config), numbers, folder)
+        train_cells(plan, progress)
+    else:
+        plan = plan_seeds(entry, config, numbers, folder)
+        _train_in_turn(plan, output)
+    return Runs(plan.folder, Run.seeds(plan.folder, entry.name, algorithms))
 
 
 @guarded()
@@ -135,11 +128,13 @@ def resume(
     progress: bool | None = None,
     callback: Callback | None = None,
     **settings: Any,
-) -> Run | Runs:
+) -> Run | Runs | Sweep:
     """Resume a run that was stopped, failed or was killed, or train it longer; return it.
 
     Args:
-        run: its folder, or a folder of seeds.
+        run: its folder, or a folder of seeds or of a sweep, of which all that is not done
+            is trained. Several processes can do that at the same time: they share out the
+            runs, and each returns when all are done.
         game: the game as in training, by name or as a class, if it is not built in.
         algorithm: the same for algorithms that are not built in.
         probe: the same for the run's probe; or another one, or settings as in `train`.
@@ -154,8 +149,8 @@ def resume(
         settings["game"], game = game, None
     if probe is not None:
         settings["probe"] = probe if isinstance(probe, Mapping) else {"code": probe}
-    if seeds_of(path) or is_file(path / SEEDS):
-        return _resume_seeds(path, game, algorithm, settings, output)
+    if is_sweep(path):
+        return _resume_sweep(path, game, algorithm, settings, output)
     return _resume_one(path, game, algorithm, settings, output)
 
 
@@ -169,23 +164,32 @@ def _resume_one(
     return Run(path, game, algorithm)  # its settings may have changed
 
 
-def _resume_seeds(
+def _resume_sweep(
     path: Path, game: Any, algorithm: Any, settings: Mapping[str, Any], output: Output
-) -> Runs:
+) -> Runs | Sweep:
     name = game if game is None or isinstance(game, str) else find(game).name
     listed = [algorithm] if isinstance(algorithm, str | type) else algorithm or ()
     algorithms, tree = [_name(code) for code in listed], tree_of(settings)
-    if output.callback is None and not any(map(is_local, [name or "", *algorithms])):
-        with output.batch() as batch:
-            resume_seeds(path, tree, name, algorithms, batch)
+    probes, games = probes_in(tree), [] if name is None else [name]
+    plan = resumed_plan(path, Named(games, algorithms, probes), tree, output.say)
+    if output.callback is None and not any(map(is_local, [*games, *algorithms, *probes])):
+        train_cells(plan, output.progress)
     else:
-        probes = probes_in(tree)
-        named = {"probe.code": probes[0]} if probes else {}
-        with closing(RunLock(path)):
-            plan = SeedsPlan(path, name, algorithms, probes, output.say)
-            for seed in plan.prepare(tree):
-                _resume_one(path / f"seed-{seed}", name, algorithms, named, output)
+        _train_in_turn(plan, output)
+    if not plan.is_seeds:
+        return Sweep(path)
     return Runs(path, Run.seeds(path, name, algorithms))
+
+
+def _train_in_turn(plan: Plan, output: Output) -> None:
+    """Train all cells that are not done, one after the other, in this process."""
+    for cell in plan.cells:
+        if not is_done(cell):
+            output.train(
+                open_cell(
+                    plan, cell, output.stop, lambda config: _in_one_process(config, output)
+                )
+            )
 
 
 class Output:
@@ -196,7 +200,7 @@ class Output:
             checked("progress", progress, bool)
         if callback is not None and not callable(callback):
             raise ConfigError(f"callback is {shown(repr(callback))}, expected a function.")
-        self.callback = callback
+        self.callback, self.progress = callback, progress
         self.notes: list[str] = []
         """Lines that were shown, and belong in the log of every run."""
         self.stop = StopFlag()
@@ -226,16 +230,6 @@ class Output:
                 f"callback returned {shown(repr(answer))} after round {result.number}: "
                 "return True to stop the run, and None to continue."
             )
-
-    @contextmanager
-    def batch(self) -> Iterator[Batch]:
-        """Give seeds that are trained side by side; Ctrl-C stops and saves them."""
-        is_main = threading.current_thread() is threading.main_thread()
-        try:
-            with self.stop.listening() if is_main else nullcontext():
-                yield Batch(self.stop, self.quiet, _ignore if self.quiet else say, warn)
-        except Stopped:
-            raise KeyboardInterrupt from None
 
 
 def _ignore(line: str) -> None:

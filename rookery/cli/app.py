@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from rookery.cli.evaluate import evaluate
+from rookery.cli.nodes import nodes
 from rookery.cli.options import (
     AsJson,
     Debug,
@@ -29,9 +30,11 @@ from rookery.cli.options import (
     flag,
 )
 from rookery.cli.replay import record, replay
+from rookery.cli.reproduce import reproduce
 from rookery.cli.runs import diff, runs
 from rookery.cli.settings import settings
 from rookery.cli.studies import crossplay, independence
+from rookery.cli.sweep import app as sweep
 from rookery.cli.train import resume, train
 from rookery.errors import RookeryError, advice
 from rookery.printing import err, out, print_json, say, tell
@@ -193,9 +196,12 @@ for command in (
     health,
     crossplay,
     independence,
+    reproduce,
     bench,
+    nodes,
 ):
     app.command()(command)
+app.add_typer(sweep, name="sweep")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -100,3 +100,11 @@ NamedAlgorithms = Annotated[
 NewFolder = Annotated[
     Path | None, typer.Option("--run", help="The folder to create for the run.")
 ]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Save and leave by then: 18:30, 2026-01-31T18:30, 90m or 1h30m. In a Slurm "
+        "job, by default its end. The exit code is then 75.",
+    ),
+]

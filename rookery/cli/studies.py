@@ -38,9 +38,11 @@ def crossplay(
     """Play agents of several runs together, and report the return of each among others."""
     from rich.table import Table
 
+    from rookery.runs.folder import is_run
     from rookery.studies.crossplay import crossplay
 
-    settings = [word for word in populations if "=" in word]
+    # The folders of sweeps are named after settings.
+    settings = [word for word in populations if "=" in word and not is_run(Path(word))]
     names = [word for word in populations if word not in settings]
     opened = [_open(name, named_game, named_algorithms or []) for name in names]
     parsed = _parse_settings(settings)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,19 @@ from rookery.cli.options import (
     NewFolder,
     Overrides,
     RunFolder,
+    Until,
 )
+from rookery.cli.until import end_time
 from rookery.errors import ConfigError
 from rookery.printing import command, err, print_json, say, tell
 from rookery.stdio import take_lost
 
 if TYPE_CHECKING:
-    from rookery.api.seeds import Batch
     from rookery.config.run import Config
     from rookery.games.registry import Entry
     from rookery.runs.session import Session
     from rookery.stop import StopFlag
+    from rookery.sweeps.plan import Plan
 
 
 def train(
@@ -36,12 +38,16 @@ def train(
     overrides: Overrides = None,
     config_file: ConfigFile = None,
     run: NewFolder = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the agents of a game."""
-    from rookery.api.seeds import parse_seeds, train_seeds
     from rookery.runs.configure import configure
     from rookery.runs.folder import new_run
+    from rookery.sweeps.axes import parse_seeds
+    from rookery.sweeps.plan import plan_seeds, side_by_side
+
+    end = end_time(until)
 
     seeds = [override for override in overrides or [] if override.startswith("seeds=")]
     settings = [override for override in overrides or [] if override not in seeds]
@@ -50,11 +56,11 @@ def train(
         _refuse_untrusted_code(config, [game or "", *settings], config_file)
     if seeds:
         numbers = parse_seeds(seeds[-1].removeprefix("seeds="))
-        with _batch(quiet=as_json) as batch:
-            summary = train_seeds(entry, config, run, numbers, batch)
+        plan = plan_seeds(entry, side_by_side(config), numbers, run)
+        summary = train_all(plan, quiet=as_json, until=end)
     else:
         path = new_run(run, entry.name)
-        summary = train_one(entry, config, path, quiet=as_json)
+        summary = train_one(entry, config, path, quiet=as_json, until=end)
     if as_json:
         print_json(summary)
     else:
@@ -65,8 +71,8 @@ def _refuse_untrusted_code(
     config: Config, overrides: Sequence[str], config_file: Path
 ) -> None:
     """Refuse code that only a configuration file names, and not the command line."""
-    from rookery.api.seeds import algorithms_of
     from rookery.evaluation.probes import check_named
+    from rookery.protocol.user_files import algorithms_of
     from rookery.runs.run import untrusted_algorithms
 
     named = [override.partition("=")[2].strip("\"' ") for override in overrides]
@@ -80,18 +86,28 @@ def _refuse_untrusted_code(
         )
 
 
-@contextmanager
-def _batch(quiet: bool) -> Iterator[Batch]:
-    """Give seeds that are trained side by side; a signal stops them, and then this."""
-    from rookery.api.seeds import Batch
-    from rookery.stop import StopFlag, Stopped
+def train_all(plan: Plan, quiet: bool, until: float = math.inf) -> dict[str, Any]:
+    """Train all cells of a sweep, or several seeds, with progress; return their summaries.
 
-    stop = StopFlag()
+    A signal stops and saves all of them, and then ends this process.
+
+    Args:
+        plan: of the sweep.
+        quiet: whether to show no progress.
+        until: when they must be saved, in seconds since 1970.
+    """
+    from rookery.api.sweep import lines_when_stopped, summaries_of, train_sweep
+    from rookery.stop import UNFINISHED, StopFlag, Stopped
+
+    stop = StopFlag(until)
     try:
-        with stop.listening():
-            yield Batch(stop, quiet, say, lambda line: say(f"warning: {line}"))
+        with stop.listening(to_the_end=True):
+            train_sweep(plan, stop, quiet, say, lambda line: say(f"warning: {line}"))
     except Stopped:
-        sys.exit(128 + (stop.signal or 0))
+        for line in lines_when_stopped(plan):
+            say(line)
+        sys.exit(UNFINISHED)
+    return summaries_of(plan)
 
 
 def resume(
@@ -99,6 +115,7 @@ def resume(
     overrides: Changes = None,
     named_game: NamedGame = None,
     named_algorithms: NamedAlgorithms = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Resume a run that was stopped, failed or was killed, or train it longer.
@@ -106,27 +123,29 @@ def resume(
     `rookery resume RUN rounds=400` trains a run longer, also a finished one.
     These settings can change: rounds, evaluate.*, record.*, probe.*,
     checkpoints.*, workers, actors, restarts.*, rate.rounds and rate.updates.
-    Changes are written to the run's folder.
+    Changes are written to the run's folder. A folder of seeds, or a sweep, is
+    resumed and changed as a whole, with what had not begun.
     """
-    from rookery.api.seeds import resume_seeds
     from rookery.config.parse import parse_overrides
-    from rookery.runs.folder import SEEDS, seeds_of
-    from rookery.runs.resume import resumed_config
+    from rookery.runs.folder import is_sweep
+    from rookery.runs.resume import probes_in, resumed_config
     from rookery.runs.run import Run
-    from rookery.storage.access import is_file
+    from rookery.sweeps.plan import Named
+    from rookery.sweeps.resume import resumed_plan
 
-    algorithms = named_algorithms or []
-    if seeds_of(run) or is_file(run / SEEDS):
-        settings = parse_overrides(overrides or [])
-        with _batch(quiet=as_json) as batch:
-            summary = resume_seeds(run, settings, named_game, algorithms, batch)
+    algorithms, end = named_algorithms or [], end_time(until)
+    if is_sweep(run):
+        settings, games = parse_overrides(overrides or []), [named_game or ""]
+        named = Named([*filter(None, games)], algorithms, probes_in(settings))
+        plan = resumed_plan(run, named, settings, say)
+        summary = train_all(plan, quiet=as_json, until=end)
         if as_json:
             print_json(summary)
         return
     opened = Run(run, named_game, algorithms)
     _ = opened.agents  # report all errors before the start
     config = resumed_config(opened, overrides or [])
-    summary = train_one(opened.entry, config, run, quiet=as_json, resume=True)
+    summary = train_one(opened.entry, config, run, as_json, resume=True, until=end)
     if as_json:
         print_json(summary)
     else:
@@ -134,7 +153,12 @@ def resume(
 
 
 def train_one(
-    entry: Entry, config: Config, path: Path, quiet: bool, resume: bool = False
+    entry: Entry,
+    config: Config,
+    path: Path,
+    quiet: bool,
+    resume: bool = False,
+    until: float = math.inf,
 ) -> dict[str, Any]:
     """Train one run in its folder with progress on the terminal; return a summary.
 
@@ -145,28 +169,29 @@ def train_one(
     `seconds`. `agents` has the metrics of the last round.
     """
     from rookery.api.progress import Progress
-    from rookery.stop import StopFlag, Stopped
+    from rookery.stop import UNFINISHED, StopFlag, Stopped
 
-    stop = StopFlag()
-    session = _build(entry, config, path, stop, resume)
-    session.say = say
-    session.announce()
-    if session.note:
-        say(session.note)
-    if resume and session.done == config.rounds:
-        longer = command("resume", path, f"rounds={2 * config.rounds}")
-        say(
-            f"{path} has finished all its {config.rounds} rounds: nothing left to do. To "
-            f"train longer: {longer}"
-        )
-    elif not quiet:
-        say(memory_line(session.training.arena.sizes()))
-    try:
-        with Progress(err, session, quiet) as progress, stop.listening():
-            session.run(progress.show)
-    except Stopped:
-        _say_stopped(path, session.done)  # below the table, which is closed by now
-        sys.exit(128 + (stop.signal or 0))
+    stop = StopFlag(until)
+    with stop.listening(to_the_end=True):
+        session = _build(entry, config, path, stop, resume)
+        session.say = say
+        session.announce()
+        if session.note:
+            say(session.note)
+        if resume and session.done == config.rounds:
+            longer = command("resume", path, f"rounds={2 * config.rounds}")
+            say(
+                f"{path} has finished all its {config.rounds} rounds: nothing left to do. "
+                f"To train longer: {longer}"
+            )
+        elif not quiet:
+            say(memory_line(session.training.arena.sizes()))
+        try:
+            with Progress(err, session, quiet) as progress:
+                session.run(progress.show)
+        except Stopped:
+            _say_stopped(path, session.done)  # below the table, which is closed by now
+            sys.exit(UNFINISHED)
     return {
         "run": str(path),
         "rounds": session.done,
@@ -182,7 +207,7 @@ def _build(
 ) -> Session:
     """Return a session that can start; a signal before that leaves nothing to save."""
     from rookery.runs.session import Session
-    from rookery.stop import Stopped
+    from rookery.stop import UNFINISHED, Stopped
 
     try:
         with stop.leaving():
@@ -190,7 +215,7 @@ def _build(
     except Stopped:
         result = "the run is unchanged" if resume else "no run was created"
         say(f"stopped before the first round: {result}.")
-        sys.exit(128 + (stop.signal or 0))
+        sys.exit(UNFINISHED if resume else 128 + (stop.signal or 0))
 
 
 def memory_line(sizes: Mapping[str, int]) -> str:
@@ -210,8 +235,8 @@ def _say_stopped(path: Path, rounds: int) -> None:
 
 
 def _say_next(path: Path, entry: Entry, config: Config) -> None:
-    from rookery.api.seeds import algorithms_of
     from rookery.games.registry import entries_by_name
+    from rookery.protocol.user_files import algorithms_of
     from rookery.runs.run import untrusted_algorithms
 
     code: list[str] = []

@@ -175,6 +175,14 @@ class IqnConfig(ValueParts):
 class DqnConfig(ValueParts):
     """Settings of DQN."""
 
+    hysteresis: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Hysteretic Q-learning: factor on the learning rate where a value was "
+        "too high; 1 turns it off.",
+    )
+
 
 class ActorCriticParts(Settings):
     """Settings that all actor-critic algorithms share."""
@@ -218,6 +226,33 @@ class TabularConfig(Settings):
     )
     entries: int = Field(
         10_000, ge=1, le=10_000_000, description="Distinct observations in the table."
+    )
+    hysteresis: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Hysteretic Q-learning: factor on the rate where a value was too high; "
+        "1 turns it off.",
+    )
+    leniency: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="Lenient learning: initial temperature T of every action; a value that "
+        "was too high stays as it is with probability exp(−1/T). 0 turns it off.",
+    )
+    cooling: float = Field(
+        0.995,
+        gt=0,
+        le=1,
+        description="Lenient learning: factor on a temperature at each of its updates.",
+    )
+    diffusion: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Lenient learning: how far a temperature moves towards the mean of the "
+        "next observation.",
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,31 +28,48 @@ EARLIER_TURNS = 32
 """Turns before those that shapes depend on: some episodes and open transitions."""
 EPISODE_TURNS = 13
 """Rows of a synthetic episode, including the closing one."""
+ACTS = 16
+"""Turns in which agents act: functions such as `exp` round differently now and then."""
 ABSENT_EVERY = 7
 """In one of so many rows the agent is not active."""
 
 
+class Groups(NamedTuple):
+    """Agents that are computed together, after comparing them with separate ones."""
+
+    exact: list[list[Agent]]
+    """The groups, with inexact ones split up."""
+    warnings: list[str]
+    """One for each group that was split up."""
+    digests: list[str]
+    """What every agent that can be stacked learned and did on its own."""
+
+
 def split_groups(
     groups: Sequence[Sequence[Agent]], seed: int, worlds: int, turns_per_round: int
-) -> tuple[list[list[Agent]], list[str]]:
-    """Return the groups with inexact ones split up, and a warning for each of those.
+) -> Groups:
+    """Compare stacked agents with separate ones, and split up groups that differ.
 
     This also compiles all loops of the learners and policies, before other processes need
     them.
     """
-    exact_groups: list[list[Agent]] = []
-    warnings = []
+    result = Groups([], [], [])
     for group in groups:
-        if not can_stack(group) or is_exact(group, seed, worlds, turns_per_round):
-            exact_groups.append(list(group))
+        if not can_stack(group):
+            result.exact.append(list(group))
+            continue
+        is_same, separate = _compare(group, seed, worlds, turns_per_round)
+        result.digests.extend(separate)
+        if is_same:
+            result.exact.append(list(group))
         else:
-            exact_groups += [[agent] for agent in group]
+            result.exact.extend([agent] for agent in group)
             ids = ", ".join(agent.id for agent in group)
-            warnings.append(
+            result.warnings.append(
                 f"agents {ids} do not give the same bits stacked as on their own on this "
                 "machine: each is trained separately."
             )
-    return exact_groups, warnings
+    return result
 
 
 def can_stack(group: Sequence[Agent]) -> bool:
@@ -62,6 +80,13 @@ def can_stack(group: Sequence[Agent]) -> bool:
 
 def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: int) -> bool:
     """Whether every agent learns and acts with the same bits stacked as on its own."""
+    return _compare(group, seed, worlds, turns_per_round)[0]
+
+
+def _compare(
+    group: Sequence[Agent], seed: int, worlds: int, turns_per_round: int
+) -> tuple[bool, list[str]]:
+    """Return whether stacking leaves every bit, and the digests of separate agents."""
     experiences = [
         _SyntheticExperience(_shortened(agent), seed, worlds, turns_per_round)
         for agent in group
@@ -69,7 +94,7 @@ def is_exact(group: Sequence[Agent], seed: int, worlds: int, turns_per_round: in
     separate = [digest for each in experiences for digest in _digests([each], seed)]
     # The whole group, and a pair: workers divide a group among themselves.
     sizes = {len(experiences), min(2, len(experiences))} - {1}
-    return all(_digests(experiences[:n], seed) == separate[:n] for n in sizes)
+    return all(_digests(experiences[:n], seed) == separate[:n] for n in sizes), separate
 
 
 def acts_in_shares(
@@ -112,6 +137,8 @@ def _shortened(agent: Agent) -> Agent:
     replay = settings.replay.model_copy(update={"warmup": 1, "capacity": 10**6})
     one_pass = {"passes": 1}
     changes = {
+        # Its schedule may change on resume, and the digest must not.
+        "rate": settings.rate.model_copy(update={"schedule": "constant"}),
         "updates_per_round": 1,
         "replay": replay,
         "ppo": settings.ppo.model_copy(update=one_pass),
@@ -204,13 +231,17 @@ def _digests(experiences: Sequence[_SyntheticExperience], seed: int) -> list[str
     learner.learn(readers, 1, experiences[0].first)
     states = learner.save()
     weights = [state["weights"] for state in states]
-    outputs = _act(agents, readers, weights, seed, np.arange(readers[0].worlds))
-    return [
-        hashlib.sha256(
-            b"".join(array.tobytes() for array in (*state.values(), *output))
-        ).hexdigest()
-        for state, output in zip(states, outputs, strict=True)
-    ]
+    chains = [hashlib.sha256() for _ in agents]
+    for chain, state in zip(chains, states, strict=True):
+        for array in state.values():
+            chain.update(array.tobytes())
+    worlds = np.arange(readers[0].worlds)
+    for turns_ago in range(1, ACTS + 1):
+        outputs = _act(agents, readers, weights, seed, worlds, turns_ago)
+        for chain, output in zip(chains, outputs, strict=True):
+            for array in output:
+                chain.update(array.tobytes())
+    return [chain.hexdigest() for chain in chains]
 
 
 def _act(
@@ -219,11 +250,12 @@ def _act(
     weights: Sequence[Array],
     seed: int,
     worlds: Array,
+    turns_ago: int = 1,
 ) -> Iterator[list[Array]]:
-    """Yield all arrays of each agent's policy output, in the last turn of some worlds."""
+    """Yield all arrays of each agent's policy output, in one turn of some worlds."""
     policy = agents[0].policy(agents, seed)
     policy.begin_round(weights, 1)
-    turns = np.full(len(worlds), readers[0].boundary - 1)
+    turns = np.full(len(worlds), readers[0].boundary - turns_ago)
 
     def column(name: str) -> list[Array]:
         with_column = [reader for reader in readers if name in reader.rows.columns]

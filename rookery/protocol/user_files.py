@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rookery.config.agent import AgentSettings
+from rookery.config.messages import dotted
 from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.local_code import is_local, source_checksum
@@ -15,9 +16,14 @@ from rookery.plugins import foreign_name, is_file
 
 def file_sums(config: Config) -> dict[str, str]:
     """Return the SHA-256 of every user's file that a run names, by absolute path."""
-    probe = [config.probe.code] if config.probe.code else []
-    paths = sorted(map(Path, _files([*code_of(config), *probe])))
+    paths = sorted(map(Path, files_named(config)))
     return {str(path.resolve()): _sum(path) for path in paths}
+
+
+def files_named(config: Config) -> list[str]:
+    """Return the paths of all users' files that a run names, as named."""
+    probe = [config.probe.code] if config.probe.code else []
+    return sorted(_files([*code_of(config), *probe]))
 
 
 def sums_as_named(config: Config) -> dict[str, str]:
@@ -38,6 +44,18 @@ def code_of(config: Config) -> list[str]:
     settings = [config, *config.agents.values()]
     agents = [name for each in settings for name in code_of_agent(each)]
     return [foreign_name(config.game.name)[1], *agents]
+
+
+def algorithms_of(config: Config) -> dict[str, str]:
+    """Return all algorithms and modules in a configuration, by the setting's name."""
+    named: dict[str, str] = {"algorithm": config.algorithm}
+    groups = {(): config} | {("agents", key): each for key, each in config.agents.items()}
+    for path, group in groups.items():
+        if "algorithm" in group.model_fields_set:
+            named[dotted((*path, "algorithm"))] = group.algorithm
+        if group.network.module is not None:
+            named[dotted((*path, "network", "module"))] = group.network.module
+    return named
 
 
 def code_of_agent(settings: AgentSettings) -> list[str]:

@@ -18,7 +18,8 @@ from rookery.config.run import Config
 from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
 from rookery.runs.changeable import UNSEALED
-from rookery.runs.folder import CONFIG, RunLock
+from rookery.runs.claim import Claim
+from rookery.runs.folder import CONFIG
 from rookery.storage.access import cannot_read, cannot_write
 from rookery.storage.arrays import Damaged
 from rookery.storage.files import replace_whole
@@ -49,6 +50,8 @@ class History(BaseModel):
     """What the newest change writes to config.toml."""
     replaces: str = ""
     """The SHA-256 of the config.toml that it replaces."""
+    planned: int = 0
+    """How many of the changes in the plan of its sweep the run has."""
 
     def overlay(self, sealed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """Return sealed settings as config.toml should have them now."""
@@ -87,19 +90,44 @@ def read_history(folder: Path) -> History:
         ) from error
 
 
-def write_change(folder: Path, config: Config, change: Change) -> None:
+def write_change(
+    folder: Path, config: Config, change: Change, planned: int | None = None
+) -> None:
     """Add a change to a run's history, and write its new config.toml, both durably.
+
+    Args:
+        folder: of the run.
+        config: the new configuration.
+        change: how it differs from the old one.
+        planned: how many changes in the plan of its sweep it contains, if it is from there.
 
     Raises:
         ConfigError: if one cannot be written.
     """
+    old = read_history(folder)
     history = History(
-        changes=[*read_history(folder).changes, change],
+        changes=[*old.changes, change],
         config=to_toml(config),
         replaces=_checksum(folder),
+        planned=old.planned if planned is None else planned,
     )
-    write_with_checksum(folder / CHANGES, history.model_dump(mode="json"))
+    _write_history(folder, history)
     _replace_config(folder, history)
+
+
+def write_planned(folder: Path, planned: int) -> None:
+    """Write into a run's history how many changes in the plan of its sweep it has.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    history = read_history(folder)
+    if planned != history.planned:
+        _write_history(folder, history.model_copy(update={"planned": planned}))
+
+
+def _write_history(folder: Path, history: History) -> None:
+    write_with_checksum(folder / CHANGES, history.model_dump(mode="json"))
 
 
 def finish_change(folder: Path) -> None:
@@ -110,7 +138,7 @@ def finish_change(folder: Path) -> None:
     """
     history = read_history(folder)
     if history.is_pending(folder):
-        with closing(RunLock(folder)):
+        with closing(Claim(folder)):
             _replace_config(folder, history)
 
 

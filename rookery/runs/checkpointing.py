@@ -20,6 +20,7 @@ from rookery.errors import ArrayFileError
 from rookery.printing import command
 from rookery.protocol.arena import COMMIT, MATCHES, first_row
 from rookery.protocol.schedule import rounds_ahead
+from rookery.runs.claim import Claim
 from rookery.runs.folder import CHECKPOINTS
 from rookery.runs.log import SAVED, RunLog
 from rookery.runs.seal import has_other_arithmetic, machine
@@ -40,12 +41,19 @@ class Checkpointer:
     """Writes the weights and checkpoints of a run."""
 
     def __init__(
-        self, folder: Path, training: Training, log: RunLog, attempt: Attempts
+        self,
+        folder: Path,
+        training: Training,
+        log: RunLog,
+        attempt: Attempts,
+        claim: Claim,
     ) -> None:
-        self._folder, self._training = folder, training
+        self._folder, self._training, self._claim = folder, training, claim
         self._log, self._attempt = log, attempt
         self._config = training.config.checkpoints
         self._tried_at = time.monotonic()
+        self.longest = 0.0
+        """The seconds that the slowest checkpoint took."""
         self.saved = 0
         """The round of the newest checkpoint."""
         self.seal = ""
@@ -98,16 +106,18 @@ class Checkpointer:
 
     def _try_checkpoint(self, number: int) -> bool:
         self._tried_at = time.monotonic()  # if it fails, too: not again every round
-        return self._attempt(CHECKPOINTS, lambda: self._save_checkpoint(number))
+        is_saved = self._attempt(CHECKPOINTS, lambda: self._save_checkpoint(number))
+        self.longest = max(self.longest, time.monotonic() - self._tried_at)
+        return is_saved
 
     def _save_checkpoint(self, number: int) -> None:
-        folder = self._folder / CHECKPOINTS
+        folder, began = self._folder / CHECKPOINTS, time.monotonic()
         boundary, files = checkpoint_files(self._training, number)
         metadata = checkpoint_metadata(self._training, files)
         metadata |= {"seal": self.seal, "inexact": self.inexact}
-        path = save_checkpoint(folder, boundary, files, metadata)
+        path = save_checkpoint(folder, boundary, files, metadata, self._claim)
         self.saved = number
-        self._log.event(SAVED, round=number)
+        self._log.event(SAVED, round=number, seconds=time.monotonic() - began)
         prune(folder, path, self._config.keep)
 
 
@@ -149,7 +159,7 @@ def checkpoint_metadata(
         },
         "schedule": training.config.schedule,
         "first": {agent.id: _first(training, agent) for agent in training.agents},
-        **machine(),
+        **machine(training.bits),
     }
 
 

@@ -1,77 +1,27 @@
-"""The folders of runs: creating, recognising and locking them."""
+"""The folders of runs: creating and recognising them."""
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from rookery.errors import ConfigError, RookeryError
+from rookery.errors import ConfigError
 from rookery.local_code import is_local, short_name
 from rookery.printing import command
-from rookery.storage.access import cannot_read, entries, is_file, is_folder
+from rookery.storage.access import entries, is_file, is_folder
 
 RUNS = Path("runs")
 CONFIG = "config.toml"
 CHECKPOINTS = "checkpoints"
+SWEEP = "sweep.json"
+"""In the folder of a sweep, also of one that only has several seeds: its plan."""
 SEEDS = "seeds.json"
-"""In a folder of seeds: the list of seeds, and their common settings."""
-
-
+"""What earlier versions wrote in place of it."""
 MOST_NAMED = 4
 """Runs in a folder that an error names."""
-
-
-class FolderGone(RookeryError):
-    """The folder of a run was deleted or renamed during the run."""
-
-
-class RunLock:
-    """Locks the folder of a run until it is closed, or its process ends.
-
-    Raises:
-        ConfigError: if another process has locked it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        try:
-            self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise cannot_read(folder, error) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.close()
-            raise ConfigError(
-                f"{folder} is in use by another process: wait until it ends."
-            ) from error
-
-    def check_there(self) -> None:
-        """Check that the folder still has its name.
-
-        Raises:
-            FolderGone: if not. What is written under that name would be half a run.
-        """
-        with suppress(OSError):
-            if os.path.samestat(os.stat(self._folder), os.fstat(self._descriptor)):
-                return
-        now = os.readlink(f"/proc/self/fd/{self._descriptor}")
-        remedy = f"if it was renamed, continue there: {command('resume', now)}"
-        if now.endswith(" (deleted)"):
-            remedy = "its content cannot be saved; train again"
-        raise FolderGone(
-            f"{self._folder} was deleted or renamed during the run, so the run ends: "
-            f"{remedy}"
-        )
-
-    def close(self) -> None:
-        """Unlock the folder."""
-        os.close(self._descriptor)
 
 
 def new_run(folder: Path | None, game: str) -> Path:
@@ -109,8 +59,6 @@ def no_run(path: Path) -> ConfigError:
         )
     if not is_folder(path):
         return ConfigError(f"{path} is not a run: no such folder.")
-    if is_file(path / SEEDS):
-        return ConfigError(f"no seed of {path} has started yet: {command('resume', path)}")
     if inner := runs_in(path):
         names = ", ".join(map(str, inner[:MOST_NAMED]))
         more = ", …" if len(inner) > MOST_NAMED else ""
@@ -118,6 +66,8 @@ def no_run(path: Path) -> ConfigError:
             f"{path} is not a run, but a folder that contains {names}{more}: name one of "
             "them."
         )
+    if is_sweep(path):
+        return ConfigError(f"no run of {path} has started yet: {command('resume', path)}")
     return ConfigError(
         f"{path} is not a run: it has no {CONFIG}. If a run was killed here before it "
         "started, delete the folder and train again."
@@ -132,6 +82,11 @@ def runs_in(path: Path) -> list[Path]:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run, or several seeds of one."""
     return is_file(path / CONFIG) or bool(seeds_of(path))
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder holds a sweep, or several seeds of one run."""
+    return is_file(path / SWEEP) or is_file(path / SEEDS) or bool(seeds_of(path))
 
 
 def seeds_of(path: Path) -> list[Path]:

@@ -18,7 +18,7 @@ import psutil
 
 from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
-from rookery.runs.folder import CONFIG, SEEDS
+from rookery.runs.folder import CONFIG, SEEDS, SWEEP
 from rookery.runs.log import EPISODES, EVALUATIONS, EVENTS, METRICS, read_lines
 from rookery.storage.access import is_file
 
@@ -116,8 +116,9 @@ def read_info(path: Path, tree: Mapping[str, Any]) -> RunInfo | None:
 
 def seeds_not_started(folder: Path) -> list[int]:
     """Return the seeds in the plan of a folder of seeds that have no run yet."""
+    file = folder / SWEEP if is_file(folder / SWEEP) else folder / SEEDS
     try:
-        plan = json.loads((folder / SEEDS).read_text())
+        plan = json.loads(file.read_text())
         seeds = [seed for seed in plan["seeds"] if type(seed) is int]
     except (OSError, ValueError, KeyError, TypeError):
         return []

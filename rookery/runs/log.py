@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rookery.storage.access import cannot_read
-from rookery.storage.files import Attempts, append_whole, mend, replace_whole
+from rookery.storage.checkpoints import Ownership
+from rookery.storage.files import AppendedFile, Attempts, mend, replace_whole
 
 if TYPE_CHECKING:
     from rookery.training.training import Round
@@ -57,13 +58,20 @@ class Totals(NamedTuple):
 class RunLog:
     """Appends to the log files of a run; a line that cannot be written is left out."""
 
-    def __init__(self, folder: Path, attempt: Attempts, world_turns: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        attempt: Attempts,
+        world_turns: int = 1,
+        owner: Ownership | None = None,
+    ) -> None:
         """Open the log of a run.
 
         Args:
             folder: of the run.
             attempt: calls what writes to a file, and reports if that fails.
             world_turns: turns of all worlds together in a round, for TensorBoard's axis.
+            owner: says whether this process may still write.
         """
         # Not at the top: it takes long to import, and reading a log does not need it.
         from rookery.runs.tensorboard import Board
@@ -71,6 +79,11 @@ class RunLog:
         self._folder, self._attempt, self._world_turns = folder, attempt, world_turns
         self._board = Board(folder / "tensorboard")
         self._is_board_current = False
+        self._owner = owner or Ownership()
+        self._files = {
+            name: AppendedFile(folder / name, self._owner.check)
+            for name in (METRICS, EPISODES, EVALUATIONS, PROBES, EVENTS)
+        }
         self._attempt(EVENTS, lambda: mend(folder / EVENTS))  # a kill may have cut it off
 
     def line(self, name: str, value: Mapping[str, Any]) -> None:
@@ -79,7 +92,7 @@ class RunLog:
             text = json.dumps(value, allow_nan=False, default=_number) + "\n"
         except ValueError:  # it contains NaN or infinity, which JSON does not have
             text = json.dumps(_without_infinite(value), default=_number) + "\n"
-        self._attempt(name, lambda: append_whole(self._folder / name, text.encode()))
+        self._attempt(name, lambda: self._files[name].append(text.encode()))
 
     def event(self, event: str, role: str = "main", **details: Any) -> str | None:
         """Log an event of one of the run's processes.
@@ -190,14 +203,12 @@ class RunLog:
 
     def totals(self) -> Totals:
         """Return the updates and seconds of all rounds that were logged."""
-        updates, seconds = 0, 0.0
-        for line in read_lines(self._folder / METRICS):
-            seconds += _count(line.get("seconds"))
-            agents = line.get("agents")
-            for metrics in agents.values() if isinstance(agents, dict) else ():
-                if isinstance(metrics, dict):
-                    updates += int(_count(metrics.get("updates")))
-        return Totals(updates, seconds)
+        return totals_of(read_lines(self._folder / METRICS))
+
+    def close(self) -> None:
+        """Close all files; more can be logged after it."""
+        for file in self._files.values():
+            file.close()
 
     def has_saved(self) -> bool:
         """Whether a checkpoint was ever written."""
@@ -216,13 +227,30 @@ class RunLog:
         return [*matches, *((_round(line), PROBE) for line in lines)]
 
     def cut(self, boundary: int) -> None:
-        """Remove all lines of rounds after a boundary, from which the run continues."""
+        """Remove all lines of rounds after a boundary, from which the run continues.
+
+        The remaining lines are copied to new files, so that a process that has the old ones
+        open can append nothing to them.
+        """
         for name in (METRICS, EPISODES, EVALUATIONS, PROBES):
             path = self._folder / name
             kept = [line for line in read_lines(path) if _round(line) <= boundary]
+            self._owner.check()
             if path.exists():
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 replace_whole(path, text.encode())
+
+
+def totals_of(lines: Iterable[Mapping[str, Any]]) -> Totals:
+    """Return the updates and seconds of the rounds in metrics.jsonl."""
+    updates, seconds = 0, 0.0
+    for line in lines:
+        seconds += _count(line.get("seconds"))
+        agents = line.get("agents")
+        for metrics in agents.values() if isinstance(agents, dict) else ():
+            if isinstance(metrics, dict):
+                updates += int(_count(metrics.get("updates")))
+    return Totals(updates, seconds)
 
 
 def lineup_name(players: str) -> str:

@@ -22,18 +22,28 @@ LINES = 8
 
 def new_axes(ax: Axes | None, label: str) -> Axes:
     """Return the axes to draw in: those given, or new ones (needs matplotlib)."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ConfigError(
-            "plots need matplotlib: install it with pip install 'rookery[analysis]'."
-        ) from error
+    pyplot = pyplot_or_advice()
     if ax is None:
         _, ax = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
     ax.set_xlabel("round")
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def pyplot_or_advice() -> Any:
+    """Return matplotlib's pyplot.
+
+    Raises:
+        ConfigError: if it is not installed, with how to install it.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ConfigError(
+            "plots need matplotlib: install it with pip install 'rookery[analysis]'."
+        ) from error
+    return pyplot
 
 
 def plot_run(overview: Overview, metric: str, ax: Axes | None) -> Axes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,19 @@ from rookery.config.toml import read_toml
 from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
 from rookery.evaluation.probes import check_named
+from rookery.games.registry import Entry
 from rookery.printing import command
 from rookery.protocol.schedule import rounds_ahead
 from rookery.runs.changeable import CHANGEABLE, is_changeable
-from rookery.runs.changes import Change, Differences, finish_change, write_change
+from rookery.runs.changes import (
+    Change,
+    Differences,
+    finish_change,
+    write_change,
+    write_planned,
+)
 from rookery.runs.configure import tree_of
-from rookery.runs.folder import CHECKPOINTS, CONFIG, RunLock
+from rookery.runs.folder import CHECKPOINTS, CONFIG
 from rookery.runs.log import METRICS, read_lines
 from rookery.runs.run import Run
 from rookery.runs.seal import all_settings
@@ -53,16 +59,38 @@ def resumed_config(
     """
     finish_change(run.path)
     tree = read_toml(run.path / CONFIG)
-    recorded = resolve(tree, run.entry.settings)
     asked = merge(parse_overrides(overrides), tree_of(settings or {}))
-    config = resolve(merge(tree, asked), run.entry.settings)
-    specs = agents_of(run.entry, recorded)
+    return changed_config(run.path, run.entry, tree, asked, probes)
+
+
+def changed_config(
+    folder: Path,
+    entry: Entry,
+    tree: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    probes: Sequence[str] = (),
+) -> Config:
+    """Return a configuration with changed settings, as `resumed_config` does.
+
+    Args:
+        folder: of the run, to be named in errors.
+        entry: its game.
+        tree: the configuration as it was.
+        asked: the settings to change, as a tree.
+        probes: code of probes that the user has named besides.
+
+    Raises:
+        ConfigError: if a setting cannot be changed, or names code that the user does not.
+    """
+    recorded = resolve(tree, entry.settings)
+    config = resolve(merge(tree, asked), entry.settings)
+    specs = agents_of(entry, recorded)
     changed = differences(recorded, config, [spec.id for spec in specs])
-    refuse_unchangeable(run, changed)
-    check_named(config, [*probes, *probes_in(asked)], str(run.path / CONFIG))
+    refuse_unchangeable(folder, entry, changed)
+    check_named(config, [*probes, *probes_in(asked)], str(folder / CONFIG))
     if "rounds" in changed and falls_over_all_rounds(config, specs):
         rate = {"rate": {"rounds": recorded.rounds}}
-        config = resolve(merge(merge(tree, asked), rate), run.entry.settings)
+        config = resolve(merge(merge(tree, asked), rate), entry.settings)
     return config
 
 
@@ -83,7 +111,7 @@ def differences(old: Config, new: Config, agents: Sequence[str]) -> Differences:
     }
 
 
-def refuse_unchangeable(run: Run, changed: Differences) -> None:
+def refuse_unchangeable(folder: Path, entry: Entry, changed: Differences) -> None:
     """Refuse settings that cannot be changed on resume.
 
     Raises:
@@ -94,7 +122,7 @@ def refuse_unchangeable(run: Run, changed: Differences) -> None:
         return
     values = {key: _text(value).strip("'") for key, value in refused.items()}
     settings = [f"{key}={value}" for key, value in values.items()]
-    new_run = command("train", run.entry.name, *settings, f'agents."*".from={run.path}')
+    new_run = command("train", entry.name, *settings, f'agents."*".from={folder}')
     raise ConfigError(
         f"{', '.join(refused)} cannot be changed when a run is resumed, only "
         f"{', '.join(CHANGEABLE)}: start a new run from these agents: {new_run}"
@@ -136,54 +164,34 @@ def _saved_round(folder: Path) -> int:
     return number_of(checkpoints[0]) if checkpoints else 0
 
 
-def change_run(
-    run: Run, settings: Mapping[str, Any], probes: Sequence[str] = ()
-) -> Change | None:
-    """Change the settings of a run that is not trained now, for when it is resumed.
-
-    Args:
-        run: the run.
-        settings: to change, as a tree.
-        probes: code of probes that the user has named besides.
-
-    Returns:
-        The change; None if the run has these settings already.
-
-    Raises:
-        ConfigError: if it cannot be changed, or another process uses the run.
-    """
-    config = resumed_config(run, settings=settings, probes=probes)
-    with closing(RunLock(run.path)):
-        recorded = resolve(read_toml(run.path / CONFIG), run.entry.settings)
-        refuse_fewer_rounds(run.path, recorded, config)
-        specs = agents_of(run.entry, recorded)
-        return record_change(run.path, recorded, config, specs, _saved_round(run.path))
-
-
 def record_change(
     folder: Path,
     recorded: Config,
     config: Config,
     specs: Sequence[AgentSpec],
     boundary: int,
+    planned: int | None = None,
 ) -> Change | None:
     """Write changed settings into the folder of a run, and return the change, if any.
 
     Args:
-        folder: of the run, which is locked.
+        folder: of the run, which this process has claimed.
         recorded: the configuration in the folder.
         config: the new configuration.
         specs: of the game's agents.
         boundary: the last round that was trained with the old settings.
+        planned: how many changes in the plan of its sweep the configuration contains.
     """
     settings = differences(recorded, config, [spec.id for spec in specs])
     if not settings:
+        if planned is not None:
+            write_planned(folder, planned)
         return None
     why = ""
     if boundary and _changes_rate(recorded, config, specs):
         why = f"the schedule of the learning rate was changed after round {boundary}"
     change = Change(time=time.time(), round=boundary, settings=settings, inexact=why)
-    write_change(folder, config, change)
+    write_change(folder, config, change, planned)
     return change
 
 

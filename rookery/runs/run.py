@@ -127,7 +127,7 @@ class Run:
         used = [name for agent in learners for name in code_of_agent(agent)]
         if missing := untrusted_algorithms(used, self._algorithms):
             if is_local(missing[0]):
-                raise _undefined(self.path, missing[0], "algorithm")
+                raise undefined(self.path, missing[0], "algorithm")
             names = untrusted_algorithms(used, ())
             options = " ".join(f"--algorithm {name}" for name in names)
             raise ConfigError(
@@ -373,7 +373,7 @@ def trusted_entry(path: Path, tree: Mapping[str, Any], game: str | None) -> Entr
     if written in entries_by_name() or is_named(written, named):
         return find(written)
     if is_local(written):
-        raise _undefined(path, written, "game")
+        raise undefined(path, written, "game")
     if game is None:
         fault, remedy = "which is not a built-in game", "add"
     else:
@@ -410,7 +410,7 @@ def _quoted(value: str | Sequence[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _undefined(path: Path, name: str, argument: str) -> ConfigError:
+def undefined(path: Path, name: str, argument: str) -> ConfigError:
     """Return the error for a run whose code was in a notebook or a script."""
     code = short_name(name)
     return ConfigError(

@@ -45,14 +45,19 @@ FIRST_ARITHMETIC = 1
 """The version of everything that was written before versions were recorded."""
 COMPILER = ("numba", "llvmlite")
 """What compiles loops; there were none before version 3 of the arithmetic."""
-DECIDES_BITS = ("arithmetic", "torch", "numpy", *COMPILER, "processor")
-"""The entries of `machine` that change bits; Rookery's own version is for information."""
+DECIDES_BITS = ("arithmetic", "torch", "numpy", *COMPILER)
+"""The versions that change bits; Rookery's own is for information, as is the processor."""
 Seal = dict[str, Any]
 
 
-def machine() -> dict[str, Any]:
-    """Return the software versions and the processor that a run computes with."""
+def machine(bits: str) -> dict[str, Any]:
+    """Return the software and the processor that a run computes with, and their bits.
+
+    Args:
+        bits: the hash of what they compute at the shapes of the run; '' if unknown.
+    """
     return {
+        "bits": bits,
         "rookery": _version("rookery"),
         "arithmetic": ARITHMETIC,
         "torch": torch.__version__,
@@ -84,20 +89,29 @@ def has_other_arithmetic(recorded: Mapping[str, Any]) -> bool:
     return bool(recorded.get("arithmetic", FIRST_ARITHMETIC) != ARITHMETIC)
 
 
-def _machine_changes(recorded: Mapping[str, Any]) -> str:
+def _machine_changes(recorded: Mapping[str, Any], bits: str) -> str:
     """Return how a recorded machine differs from this one; '' if it does not."""
-    now, then = machine(), {"arithmetic": FIRST_ARITHMETIC, **recorded}
+    now, then = machine(bits), {"arithmetic": FIRST_ARITHMETIC, **recorded}
     labels = {"arithmetic": "Rookery's arithmetic version"}
     changes = [
         f"{labels.get(key, key)} {then.get(key, 'unknown')} (now {now[key]})"
         for key in DECIDES_BITS
         if then.get(key) != now[key] and (key in then or key not in COMPILER)
     ]
+    if not changes and _has_other_bits(then, now):
+        changes = [f"other bits, on {then.get('processor')} (now {now['processor']})"]
     return " and ".join(changes)
 
 
+def _has_other_bits(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two machines compute other bits; before bits were recorded: may compute."""
+    if then.get("bits") and now["bits"]:
+        return bool(then["bits"] != now["bits"])
+    return then.get("processor") != now["processor"]
+
+
 def seal_of(config: Config, agents: Sequence[str], origins: Mapping[str, str]) -> Seal:
-    """Return the seal of a run that starts now.
+    """Return the seal of a run that starts now; the machine's bits are added later.
 
     Args:
         config: the run's configuration.
@@ -108,7 +122,7 @@ def seal_of(config: Config, agents: Sequence[str], origins: Mapping[str, str]) -
         "settings": sealed_settings(config, agents),
         "files": sums_as_named(config),
         "from": dict(origins),
-        "begun": machine(),
+        "begun": machine(bits=""),
     }
 
 
@@ -154,19 +168,36 @@ def _flat(group: BaseModel, prefix: str = "", only_set: bool = False) -> dict[st
 
 
 def seal_new_run(
-    folder: Path, config: Config, agents: Sequence[str], origins: Mapping[str, str]
+    folder: Path,
+    config: Config,
+    agents: Sequence[str],
+    origins: Mapping[str, str],
+    expected: Seal | None = None,
 ) -> Seal:
     """Seal a run that starts at round 0, and return its seal.
 
+    Args:
+        folder: of the run.
+        config: the run's configuration.
+        agents: the ids of the game's agents.
+        origins: checksums of what agents start from, by id.
+        expected: its seal when it was planned, or started before, if it was.
+
     Raises:
-        ConfigError: if it has a seal with other settings or other origins.
+        ConfigError: if other settings or other origins were expected.
     """
     seal = seal_of(config, agents, origins)
-    if old := read_seal(folder):
-        refuse_changes(folder, old, config, agents)
-        _refuse_other_origins(old, origins)
-        seal |= {"files": old["files"], "settings": seal["settings"] | old["settings"]}
+    if expected:
+        refuse_changes(folder, expected, config, agents)
+        _refuse_other_origins(expected, origins)
+        settings = seal["settings"] | expected["settings"]
+        seal |= {"files": expected["files"], "settings": settings}
     return write_seal(folder, seal)
+
+
+def add_bits(folder: Path, seal: Seal, bits: str) -> Seal:
+    """Write down what the machine that a run starts on computes; return the new seal."""
+    return write_seal(folder, {**seal, "begun": machine(bits)})
 
 
 def check_seal(folder: Path, config: Config, agents: Sequence[str]) -> Seal | None:
@@ -182,7 +213,10 @@ def check_seal(folder: Path, config: Config, agents: Sequence[str]) -> Seal | No
 
 
 def reasons_inexact(
-    seal: Seal | None, config: Config, computed_with: Mapping[str, Any] | None
+    seal: Seal | None,
+    config: Config,
+    computed_with: Mapping[str, Any] | None = None,
+    bits: str = "",
 ) -> list[str]:
     """Return why a resumed run may differ from one that was never interrupted.
 
@@ -190,6 +224,7 @@ def reasons_inexact(
         seal: the seal of the run, if it has one.
         config: the configuration that it is resumed with.
         computed_with: the recorded `machine`; None if nothing computed before is used.
+        bits: the hash of what this machine computes.
     """
     if seal is None:
         reasons = [
@@ -203,7 +238,7 @@ def reasons_inexact(
             for name, expected in seal["files"].items()
             if checksums.get(name) != expected
         ]
-    if computed_with is not None and (changes := _machine_changes(computed_with)):
+    if computed_with is not None and (changes := _machine_changes(computed_with, bits)):
         reasons.append(f"it continues from results computed with {changes}")
     return reasons
 

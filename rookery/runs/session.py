@@ -6,6 +6,7 @@ import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from rookery.runs.checkpointing import (
     lacks_replays,
     restore,
 )
-from rookery.runs.folder import CHECKPOINTS, CONFIG, FolderGone, RunLock
+from rookery.runs.claim import Claim, ClaimLost, FolderGone
+from rookery.runs.folder import CHECKPOINTS, CONFIG
 from rookery.runs.log import (
     AGAIN,
     INEXACT,
@@ -40,27 +42,48 @@ from rookery.runs.log import (
     why_inexact,
 )
 from rookery.runs.resume import describe_change, record_change, refuse_fewer_rounds
-from rookery.runs.seal import Seal, broken_seal, check_seal, reasons_inexact, seal_new_run
+from rookery.runs.seal import (
+    Seal,
+    add_bits,
+    broken_seal,
+    check_seal,
+    read_seal,
+    reasons_inexact,
+    seal_new_run,
+)
 from rookery.runs.specs_file import write_specs
 from rookery.specs import AgentSpec
 from rookery.stop import LEAVING, StopFlag
-from rookery.storage.access import cannot_write
+from rookery.storage.access import cannot_write, is_file
 from rookery.storage.checkpoints import (
     checkpoints_in,
+    delete_leftovers,
     is_whole,
     newest_whole,
     number_of,
     read_manifest,
 )
 from rookery.storage.files import Attempts
-from rookery.training.training import MEMORY, NEW_MEMORY, InitialState, Round, Training
+from rookery.training.training import MEMORY, NEW_MEMORY, Round, Training
 
+SAVING_SECONDS, SAVING_SECONDS_PER_GIB = 5.0, 20.0
+"""How long saving may take before it was measured; it usually takes half of that."""
 ALARMS = ("stalled", LEFT_OUT)
 """Events that the user is warned of at once."""
 
 
 class NotSaved(RookeryError):
     """The last round could not be saved."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the plan of a sweep says about one of its runs."""
+
+    seal: Seal
+    """What it starts with; empty if that is not known."""
+    changes: int
+    """How many of the plan's changes its configuration contains."""
 
 
 class Session:
@@ -72,6 +95,8 @@ class Session:
         folder: the run's folder, which exists.
         stop: asks the session to stop.
         resume: whether to continue the run in the folder; otherwise a new one is started.
+            None continues it if it has begun.
+        planned: what the plan of its sweep says about it, if it is in one.
     """
 
     def __init__(
@@ -80,9 +105,10 @@ class Session:
         config: Config,
         folder: Path,
         stop: StopFlag | None = None,
-        resume: bool = False,
+        resume: bool | None = False,
+        planned: Planned | None = None,
     ) -> None:
-        self.config, self.folder = config, folder
+        self.config, self.folder, self._planned = config, folder, planned
         self.say: Callable[[str], None] = lambda line: None
         """Called with every line that the user should see at once."""
         self.show_warning: Callable[[str], None] = lambda line: self.say(f"warning: {line}")
@@ -90,20 +116,23 @@ class Session:
         self.note = ""
         """A line that the user should see before training starts."""
         self._attempt = Attempts(self._warn)
-        self._lock = RunLock(folder)
+        self._claim = Claim(folder)
         world_turns = config.turns_per_round * config.worlds
-        self.log = RunLog(folder, self._attempt, world_turns)
+        self.log = RunLog(folder, self._attempt, world_turns, self._claim)
+        if resume is None:  # only known since nobody else can start it
+            resume = is_file(folder / CONFIG)
+        self._stop = stop or StopFlag()
+        self._stop.regularly = self._claim.renew
         try:
-            self._build(entry, stop, resume)
+            self._build(entry, self._stop, resume)
         except BaseException as error:
-            self._lock.close()
-            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
-            if isinstance(error, (ConfigError, *LEAVING)) and not resume:
-                shutil.rmtree(folder, ignore_errors=True)  # there is no run
-            elif not isinstance(
-                error, (ConfigError, *LEAVING)
-            ):  # a refusal changes nothing
+            is_refusal = isinstance(error, (ConfigError, *LEAVING))
+            if not is_refusal:
                 self._log_failure(error)
+            shutil.rmtree(folder / NEW_MEMORY, ignore_errors=True)
+            if is_refusal and not resume:  # there is no run
+                self._discard_folder()
+            self._leave_folder()
             raise
         self.start = self.training.boundary or 0
         """The last complete round when this session started."""
@@ -117,7 +146,7 @@ class Session:
         self._has_warned_of_left_out = False
         self._has_warned_of_cuts = False
 
-    def _build(self, entry: Entry, stop: StopFlag | None, resume: bool) -> None:
+    def _build(self, entry: Entry, stop: StopFlag, resume: bool) -> None:
         """Build the training, in its first state or in the one it was interrupted in."""
         config, folder = self.config, self.folder
         agents = agents_of(entry, config)
@@ -126,22 +155,26 @@ class Session:
         if resume:
             recorded = resolve(read_toml(folder / CONFIG), entry.settings)
             refuse_fewer_rounds(folder, recorded, config)
+            self._shut_out_predecessor()
         continues = resume and self._has_state()
-        origins: dict[str, InitialState] = {}
-        seal: Seal | None
+        origins = {} if continues else origins_of(config, agents)
         if continues:
             seal = check_seal(folder, recorded, ids)
         else:
-            origins = origins_of(config, agents)
+            expected = read_seal(folder) if resume else self._planned_seal
             checksums = {i: origin_checksum(origin) for i, origin in origins.items()}
-            seal = seal_new_run(folder, recorded, ids, checksums)
+            seal = seal_new_run(folder, recorded, ids, checksums, expected)
         if not resume:
             write_specs(folder, agents)
             write_config(config, folder / CONFIG)  # from here on it can be resumed
         has_memory = (folder / MEMORY).exists()
         self.training = Training.build(entry, config, origins, stop, folder, self._tell)
-        self._checkpointer = Checkpointer(folder, self.training, self.log, self._attempt)
+        self._checkpointer = Checkpointer(
+            folder, self.training, self.log, self._attempt, self._claim
+        )
         self._checkpointer.seal = seal["sum"] if seal else ""
+        gibibytes = sum(self.training.arena.sizes().values()) / 2**30
+        stop.saving_seconds = SAVING_SECONDS + SAVING_SECONDS_PER_GIB * gibibytes
         try:
             if has_memory:
                 self._continue_from_memory(seal)
@@ -162,15 +195,33 @@ class Session:
                 raise cannot_write(folder, error) from error
             raise
 
+    @property
+    def _planned_seal(self) -> Seal | None:
+        return self._planned.seal if self._planned else None
+
+    def _shut_out_predecessor(self) -> None:
+        """Delete what a process whose claim was taken over could still write to.
+
+        It may be about to rename an incomplete checkpoint. If it ran elsewhere, it may also
+        write to the memory files, or they are incomplete because its machine went down.
+        """
+        delete_leftovers(self.folder / CHECKPOINTS)
+        if self._claim.is_from_elsewhere:
+            self._delete_memory()
+
     def _record_change(self, recorded: Config, agents: Sequence[AgentSpec]) -> None:
         """Write changed settings to the run's folder, before training continues."""
         boundary = self.training.boundary or 0
-        change = record_change(self.folder, recorded, self.config, agents, boundary)
+        planned = self._planned.changes if self._planned else None
+        change = record_change(
+            self.folder, recorded, self.config, agents, boundary, planned
+        )
         if change is None:
             return
         self.log.event("changed", round=boundary, settings=change.settings)
         self._warn_if_inexact(boundary, [change.inexact] if change.inexact else [])
-        self.note = " ".join(filter(None, [self.note, describe_change(change)]))
+        if planned is None:  # otherwise the command that changed the plan has said so
+            self.note = " ".join(filter(None, [self.note, describe_change(change)]))
 
     def _skip_finished_matches(self) -> None:
         """Skip what is due at the boundary the actor continues from, if all of it is done.
@@ -213,7 +264,10 @@ class Session:
             self.note = "no checkpoint yet: starting again from round 0."
             self.log.cut(-1)
             self.log.event(AGAIN, line=self.note)
-            self._warn_if_inexact(0, reasons_inexact(seal, self.config, None))
+        self._warn_if_inexact(0, reasons_inexact(seal, self.config))
+        if seal:
+            seal = add_bits(self.folder, seal, self.training.bits)
+            self._checkpointer.seal = seal["sum"]
         files = seal["files"] if seal else {}
         unread = [name for name, checksum in files.items() if not checksum]
         if unread:
@@ -233,7 +287,8 @@ class Session:
         why = read_manifest(newest).get("inexact") if newest else ""
         self._checkpointer.inexact = why or self._recorded_why_inexact()
         computed_with = seal["begun"] if seal else None
-        self._warn_if_inexact(recorded, reasons_inexact(seal, self.config, computed_with))
+        reasons = reasons_inexact(seal, self.config, computed_with, self.training.bits)
+        self._warn_if_inexact(recorded, reasons)
         if recorded > self.training.schedule.last_opened:
             self._checkpointer.save_due(recorded)  # it was killed before or during that
 
@@ -247,7 +302,7 @@ class Session:
         self._checkpointer.inexact = manifest.get("inexact") or self._recorded_why_inexact()
         self.log.cut(boundary)
         self.training.warnings += newest.warnings
-        reasons = reasons_inexact(seal, self.config, manifest)
+        reasons = reasons_inexact(seal, self.config, manifest, self.training.bits)
         if lacks_replays(self.training, newest.files):
             reasons.insert(0, "it continues without replays")
         self._warn_if_inexact(boundary, reasons)
@@ -286,12 +341,14 @@ class Session:
         try:
             self.announce()
             for result in self.training.rounds():
-                self._lock.check_there()
+                self._claim.check_there()
                 self._log_round(result)
                 self.done = result.number
                 self._checkpointer.save_due(result.number)
+                longest = SAVING_SECONDS + 2 * self._checkpointer.longest
+                self._stop.saving_seconds = max(self._stop.saving_seconds, longest)
                 show(result)
-        except FolderGone:
+        except (FolderGone, ClaimLost):
             self._close()
             raise
         except BaseException as error:
@@ -328,7 +385,7 @@ class Session:
             try:
                 self.training.executor.close()
             finally:  # a game that cannot be closed must not cost a round
-                self._lock.check_there()
+                self._claim.check()
                 problem = self._save_last()
         return problem
 
@@ -345,11 +402,26 @@ class Session:
         return problem
 
     def _close(self) -> None:
-        """End all processes, free the memory and unlock the folder."""
+        """End all processes, free the memory and give the folder up."""
         try:
             self.training.close()
         finally:
-            self._lock.close()
+            self._leave_folder()
+
+    def _leave_folder(self) -> None:
+        """Write nothing more to the folder, and give it up."""
+        self._stop.regularly = lambda: None
+        self.log.close()
+        self._claim.close()
+
+    def _discard_folder(self) -> None:
+        """Delete the folder, but nothing of another process that takes its place."""
+        gone = self.folder.with_name(f".{self.folder.name}-{self._claim.token}")
+        try:
+            self.folder.rename(gone)
+        except OSError:
+            gone = self.folder
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _delete_memory(self) -> None:
         """Delete the memory files, all or none: a run cannot continue from some of them."""
@@ -367,6 +439,8 @@ class Session:
 
     def _log_failure(self, error: BaseException) -> None:
         """Save the traceback of the error that ends the run; the user sees one line."""
+        if isinstance(error, FolderGone | ClaimLost):
+            return  # nothing may be written
         if isinstance(error, RookeryError) and error.is_on_record:
             return
         text = "".join(traceback.format_exception(error))

@@ -1,8 +1,9 @@
-"""How much memory the control groups (cgroups) of this process still allow.
+"""What the control groups (cgroups) of this process allow: memory and processor time.
 
-Containers, SLURM and systemd limit memory by control groups, version 1 or 2. Groups nest: a
+Containers, SLURM and systemd set limits by control groups, version 1 or 2. Groups nest: a
 process is in one group of each hierarchy, and the limits of all groups above it apply too.
-The system kills a process that exceeds the smallest of them.
+The system kills a process that exceeds the smallest limit of memory, and slows down one
+that exceeds the smallest limit of processor time.
 """
 
 from __future__ import annotations
@@ -13,69 +14,85 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-Files = tuple[str, str]
-"""The names of the files with a group's limit and its usage."""
-V1: Files = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-V2: Files = ("memory.max", "memory.current")
 PROCESS = Path("/proc/self")
+ROOT = Path("/")
+V1, V2 = 1, 2
 
 
-def cgroup_bytes_left(process: Path = PROCESS, root: Path = Path("/")) -> int | None:
+def cgroup_bytes_left(process: Path = PROCESS, root: Path = ROOT) -> int | None:
     """Return how many more bytes all groups of a process allow; None if there is no limit.
 
     Args:
         process: the process's folder in /proc.
         root: the folder that mount points are relative to.
     """
-    try:
-        texts = [os.fsdecode((process / x).read_bytes()) for x in ("cgroup", "mountinfo")]
-    except OSError:
-        return None
     bytes_left = []
-    for folder, files in memory_groups(*texts):
+    for folder, version in _groups("memory", process):
         with suppress(OSError, ValueError):  # no such file, or 'max'
-            bytes_left.append(_bytes_left(root / folder.relative_to("/"), files))
+            bytes_left.append(_bytes_left(root / folder.relative_to("/"), version))
     return min(bytes_left, default=None)
 
 
-def memory_groups(cgroup: str, mountinfo: str) -> Iterator[tuple[PurePosixPath, Files]]:
-    """Return the folders of a process's groups, innermost first, and their files.
+def cgroup_cores(process: Path = PROCESS, root: Path = ROOT) -> float | None:
+    """Return how many cores all groups of a process allow; None if there is no limit."""
+    cores = []
+    for folder, version in _groups("cpu", process):
+        with suppress(OSError, ValueError):  # no such file, or 'max'
+            cores.append(_cores(root / folder.relative_to("/"), version))
+    return min(filter(None, cores), default=None)
+
+
+def _groups(controller: str, process: Path) -> list[tuple[PurePosixPath, int]]:
+    try:
+        texts = [os.fsdecode((process / x).read_bytes()) for x in ("cgroup", "mountinfo")]
+    except OSError:
+        return []
+    return list(groups(controller, *texts))
+
+
+def groups(
+    controller: str, cgroup: str, mountinfo: str
+) -> Iterator[tuple[PurePosixPath, int]]:
+    """Return the folders of a process's groups, innermost first, and their version.
 
     Args:
+        controller: what the groups limit: memory or cpu.
         cgroup: the text of /proc/PID/cgroup.
         mountinfo: the text of /proc/PID/mountinfo.
     """
-    for version, top, point in _mounts(mountinfo):
-        for files, path in _memberships(cgroup):
-            if files is not version:
+    for version, top, point in _mounts(controller, mountinfo):
+        for group_version, path in _memberships(controller, cgroup):
+            if group_version != version:
                 continue
             is_mounted = path.is_relative_to(top) and ".." not in path.parts
             # If its own group is not mounted, the top of the mount is all we can see.
             innermost = point / path.relative_to(top) if is_mounted else point
             for folder in (innermost, *innermost.parents):
-                yield folder, files
+                yield folder, version
                 if folder == point:
                     break
 
 
-def _memberships(cgroup: str) -> Iterator[tuple[Files, PurePosixPath]]:
+def _memberships(controller: str, cgroup: str) -> Iterator[tuple[int, PurePosixPath]]:
     for line in cgroup.splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             yield V2, PurePosixPath(path)
-        elif "memory" in controllers.split(","):
+        elif controller in controllers.split(","):
             yield V1, PurePosixPath(path)
 
 
-def _mounts(mountinfo: str) -> Iterator[tuple[Files, PurePosixPath, PurePosixPath]]:
-    """Return the hierarchies that limit memory: version, mounted group, mount point."""
+def _mounts(
+    controller: str, mountinfo: str
+) -> Iterator[tuple[int, PurePosixPath, PurePosixPath]]:
+    """Return the hierarchies with a controller: version, mounted group, mount point."""
     for line in mountinfo.splitlines():
         mount, _, system = line.partition(" - ")
         top, point = (PurePosixPath(_unescaped(x)) for x in mount.split()[3:5])
         kind, _, options = system.split()[:3]
         if kind == "cgroup2":
             yield V2, top, point
-        elif kind == "cgroup" and "memory" in options.split(","):
+        elif kind == "cgroup" and controller in options.split(","):
             yield V1, top, point
 
 
@@ -84,8 +101,11 @@ def _unescaped(path: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
 
 
-def _bytes_left(group: Path, files: Files) -> int:
-    limit, used = (int((group / name).read_text()) for name in files)
+def _bytes_left(group: Path, version: int) -> int:
+    names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    if version == V2:
+        names = ("memory.max", "memory.current")
+    limit, used = (int((group / name).read_text()) for name in names)
     return max(0, limit - used + _reclaimable(group))
 
 
@@ -99,3 +119,13 @@ def _reclaimable(group: Path) -> int:
     # Version 1 has separate entries that include the groups within the group.
     files = ("active_file", "inactive_file")
     return sum(stat.get(f"total_{name}", stat.get(name, 0)) for name in files)
+
+
+def _cores(group: Path, version: int) -> float | None:
+    """Return the processor time that a group has per time; None if it is not limited."""
+    if version == V2:
+        quota, period = map(int, (group / "cpu.max").read_text().split())
+    else:
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        quota, period = (int((group / name).read_text()) for name in names)
+    return quota / period if quota > 0 and period > 0 else None  # -1 is no limit

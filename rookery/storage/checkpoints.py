@@ -49,8 +49,25 @@ Check = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
 """Called with a manifest and the shapes in every file, before arrays are read."""
 
 
+class Ownership:
+    """The right to write to a folder; here that of somebody who shares it with nobody."""
+
+    token = "0"
+    """Names what this owner writes, and nobody else."""
+
+    def check(self) -> None:
+        """Raise an exception if the right was lost."""
+
+    def renew(self) -> None:
+        """Show that the owner is alive."""
+
+
 def save_checkpoint(
-    folder: Path, number: int, files: Files, metadata: Mapping[str, Any]
+    folder: Path,
+    number: int,
+    files: Files,
+    metadata: Mapping[str, Any],
+    owner: Ownership | None = None,
 ) -> Path:
     """Write checkpoint `number` into a folder of checkpoints and return its path.
 
@@ -58,13 +75,16 @@ def save_checkpoint(
         OSError: if it cannot be written, or does not read back as it was written; then
             nothing of it is left, and older checkpoints are unchanged.
     """
-    target, partial = folder / f"ckpt-{number}", folder / f"partial-{number}"
-    _delete_leftovers(folder)
+    owner = owner or Ownership()
+    target, partial = folder / f"ckpt-{number}", folder / f"partial-{number}-{owner.token}"
+    owner.check()
+    delete_leftovers(folder)
     try:
         if not folder.exists():
             folder.mkdir()  # not its parents: a deleted run is not created again
         partial.mkdir()
-        _write_files(partial, number, files, metadata)
+        _write_files(partial, number, files, metadata, owner)
+        owner.check()
         if target.exists():
             os.rename(target, folder / f"ckpt-{number}-old")
         rename_durably(partial, target)
@@ -72,12 +92,17 @@ def save_checkpoint(
         shutil.rmtree(partial, ignore_errors=True)
         raise
     _read_back(target)
-    _delete_leftovers(folder)
+    owner.check()
+    delete_leftovers(folder)
     return target
 
 
-def _delete_leftovers(folder: Path) -> None:
-    """Delete incomplete checkpoints, and those that have been replaced."""
+def delete_leftovers(folder: Path) -> None:
+    """Delete incomplete checkpoints, and those that have been replaced.
+
+    A process that lost its right to write after it had looked cannot rename an incomplete
+    checkpoint of its own any more.
+    """
     replaced = [
         path
         for path in folder.glob("ckpt-*-old")
@@ -99,11 +124,16 @@ def prune(folder: Path, newest: Path, keep: int) -> None:
 
 
 def _write_files(
-    folder: Path, number: int, files: Files, metadata: Mapping[str, Any]
+    folder: Path,
+    number: int,
+    files: Files,
+    metadata: Mapping[str, Any],
+    owner: Ownership,
 ) -> None:
     """Write all files, and the manifest last."""
     sums = {}
     for name, arrays in files.items():
+        owner.renew()  # writing may take minutes
         data = to_bytes(arrays)
         write_whole(folder / f"{name}.safetensors", data)
         sums[f"{name}.safetensors"] = [len(data), hashlib.sha256(data).hexdigest()]

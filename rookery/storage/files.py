@@ -86,27 +86,72 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_whole(path: Path, data: bytes) -> None:
-    """Append to a file, all of `data` or nothing.
+    """Append data to a file, all of it or nothing.
 
     Half a line would make the lines after it unreadable.
     """
-    with path.open("ab", buffering=0) as file:
-        before = os.fstat(file.fileno()).st_size
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-        except OSError:
-            with suppress(OSError):
-                file.truncate(before)
-            raise
+    descriptor = _open_to_append(path)
+    try:
+        _append(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _open_to_append(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+
+
+def _append(descriptor: int, data: bytes) -> None:
+    before = os.fstat(descriptor).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, before)
+        raise
+
+
+class AppendedFile:
+    """A file that stays open while data is appended to it, all of it or nothing.
+
+    If another process replaces the file, what is appended does not reach the new one.
+
+    Args:
+        path: of the file, which is created when something is appended.
+        check: called before the path is opened; raises if this process must not write.
+    """
+
+    def __init__(self, path: Path, check: Callable[[], None]) -> None:
+        self._path, self._check = path, check
+        self._descriptor: int | None = None
+
+    def append(self, data: bytes) -> None:
+        """Append data."""
+        if self._descriptor is None or not os.fstat(self._descriptor).st_nlink:
+            self.close()  # the file was deleted, or replaced
+            self._check()
+            self._descriptor = _open_to_append(self._path)
+        _append(self._descriptor, data)
+
+    def close(self) -> None:
+        """Close the file; the next data is appended to the one that has its path then."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    __del__ = close
 
 
 def mend(path: Path) -> None:
-    """Remove an incomplete last line, which would spoil the next line appended."""
+    """Copy a file without an incomplete last line, which would spoil the next one.
+
+    A process that has the old file open no longer reaches the new one.
+    """
     if path.exists():
-        with path.open("r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+        data = path.read_bytes()
+        replace_whole(path, data[: data.rfind(b"\n") + 1])
 
 
 class Attempts:

@@ -14,6 +14,8 @@ import numpy as np
 from rookery.specs import Array
 
 RESAMPLES = 10_000
+NORMAL = 1.959964
+"""Standard deviations on each side of the mean that hold 95 % of a normal distribution."""
 
 
 class Interval(NamedTuple):
@@ -66,6 +68,14 @@ def pair_interval(values: Array) -> tuple[float, Interval]:
     return float(estimate), Interval(float(low), float(high))
 
 
+def wilson(hits: int, count: int) -> Interval:
+    """Return the 95 % interval of a share that was observed `hits` times in `count`."""
+    share, spread = hits / count, NORMAL**2 / count
+    middle = (share + spread / 2) / (1 + spread)
+    reach = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
+    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
+
+
 def gini(values: Array) -> Array:
     """Return the Gini coefficient of each row: 0 if all are equal, up to 1 if one has all.
 
@@ -77,6 +87,12 @@ def gini(values: Array) -> Array:
     return np.where(mean > 0, apart / (2 * np.where(mean > 0, mean, 1)), np.nan)
 
 
-def resamples(seeds: int) -> Array:
-    """Return the indices of the seeds in each bootstrap sample; the same on every call."""
-    return np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
+def resamples(seeds: int, *key: int) -> Array:
+    """Return the indices of the seeds in each bootstrap sample; the same on every call.
+
+    Args:
+        seeds: how many there are.
+        key: different keys give independent samples.
+    """
+    sequence = np.random.SeedSequence(0, spawn_key=key)
+    return np.random.default_rng(sequence).integers(seeds, size=(RESAMPLES, seeds))

@@ -19,8 +19,10 @@ from contextlib import suppress
 from typing import Any
 
 from rookery.stdio import guarded
+from rookery.stop import SIGNALS
 
 PR_SET_PDEATHSIG = 1
+DUMP_STACKS = signal.SIGUSR2
 BUG, USER_ERROR = 1, 2
 """Exit codes: a bug in Rookery, or an error that the user can fix."""
 
@@ -29,8 +31,12 @@ def main() -> None:
     """Run the task that the parent has given."""
     parent, task, error_file = (int(argument) for argument in sys.argv[1:4])
     die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # main handles Ctrl-C
-    faulthandler.register(signal.SIGUSR1, file=error_file, all_threads=True)
+    # Main handles them; they reach this process, too, if sent to the whole group.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    faulthandler.register(DUMP_STACKS, file=error_file, all_threads=True)
+    # They were blocked when it was started.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [*SIGNALS, DUMP_STACKS])
     data = json.loads(read_all(task))
     sys.path[:] = data["path"]
     try:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from rookery.stop import SIGNALS
+from rookery.supervisor.child import DUMP_STACKS
+
 ONE_THREAD = {
     name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 }
@@ -52,7 +55,7 @@ class Child:
     def dump_stacks(self, seconds: float = 1.0) -> str:
         """Return the stacks of its threads, if it still responds."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGUSR1)
+            signal.pidfd_send_signal(self._pidfd, DUMP_STACKS)
         until = time.monotonic() + seconds
         while not (text := self._written()) and time.monotonic() < until:
             time.sleep(0.01)
@@ -128,17 +131,22 @@ def _popen(
     # Standard output is reserved for main. If main was started without standard error,
     # descriptor 2 may be any file of the user's.
     output = subprocess.DEVNULL if sys.__stderr__ is None else 2
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "rookery.supervisor.child", *arguments],
-        pass_fds=[task_file, error_file, *shared],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        env=os.environ | ONE_THREAD | {"PYTHONPATH": _python_path()},
-    )
+    # Blocked in the child until it ignores them: a scheduler may signal all processes.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [*SIGNALS, DUMP_STACKS])
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "rookery.supervisor.child", *arguments],
+            pass_fds=[task_file, error_file, *shared],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": python_path()},
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Return a PYTHONPATH with which the child finds this package."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     before = os.environ.get("PYTHONPATH")

@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from rookery.algorithms.base import Agent
 from rookery.config.run import Config
+from rookery.shm.limits import cgroup_cores
 from rookery.training.assignment import assign_agents
 from rookery.training.load import ProcessorTime
 from rookery.training.round_model import (
@@ -40,7 +39,7 @@ BLOCK_SECONDS = 5.0
 """How much is timed for each later judgement."""
 START_SECONDS = 6.0
 """The cost of starting processes: each loads torch, and slows rounds down meanwhile."""
-WORTHWHILE = 1.1
+WORTHWHILE = 1.05
 """The least speedup for which processes are started."""
 SLOWER = 1.05
 """How much slower than one process several must be to be given up."""
@@ -254,9 +253,6 @@ def choose(costs: RoundCosts, run: RunShape, machine: Machine, rounds_left: int)
 
 
 def cores() -> int:
-    """Return how many cores this process can use, with the limits of its container."""
-    count = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        count = min(count, max(1, int(quota) // int(period)))
-    return count
+    """Return how many cores this process can use, with the limits of its control groups."""
+    count, limit = len(os.sched_getaffinity(0)), cgroup_cores()
+    return count if limit is None else min(count, max(1, int(limit)))

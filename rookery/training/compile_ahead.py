@@ -25,6 +25,7 @@ from rookery.games.loop import GameLoop
 from rookery.games.registry import Entry
 from rookery.kernels import is_to_be_cached
 from rookery.learner.exactness import acts_in_shares, can_stack
+from rookery.stop import SIGNALS
 from rookery.supervisor.child import die_with
 from rookery.training.autoscale import cores
 
@@ -86,7 +87,7 @@ def _rehearse_and_exit(
     """Play and act in the copy; nothing of it leaves but compiled loops."""
     try:
         die_with(main)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # main decides when to stop
         silent = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):

@@ -6,12 +6,13 @@ change its costs, so that measurements of different times can be compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
-OVERHEAD = 1.1
-"""Measured overhead of rounds in several processes over the ideal."""
-HAND_OVER_SECONDS = 0.001
+CROWDED = 1.15
+"""How much longer the same work takes if there are more busy processes than cores."""
+HAND_OVER_SECONDS = 0.002
 """How long a round in several processes takes at least: they wait for each other twice."""
 
 
@@ -72,6 +73,19 @@ class Machine:
         fair = self.cores * processes / (processes + self.neighbours)
         return min(processes, fair)
 
+    def slowest(self, processes: int) -> float:
+        """Return the part of a core that the slowest of equally busy processes gets.
+
+        A round is too short to move them around until all have had the same.
+        """
+        if processes == 1:
+            return self.power(1)
+        return 1 / math.ceil((processes + round(self.neighbours)) / self.cores)
+
+    def crowding(self, processes: int) -> float:
+        """Return how much longer work takes because processes outnumber the cores."""
+        return CROWDED if processes + round(self.neighbours) > self.cores else 1.0
+
 
 @dataclass(frozen=True)
 class RunShape:
@@ -102,15 +116,17 @@ def expected_seconds(
     if not workers:
         return (costs.play + costs.learn + costs.other) / lone
     playing, learning = costs.playing(actors), costs.learning(workers)
-    share, longest = playing / actors, learning * run.busiest(processes)
+    share = playing / actors / machine.slowest(actors)
+    longest = learning * run.busiest(processes) / lone
     if run.schedule == "sync":  # a round is learned after it is played
-        played = max(share / lone, playing / machine.power(actors))
-        learned = max(longest / lone, learning / machine.power(workers))
-        return OVERHEAD * (played + learned) + HAND_OVER_SECONDS
-    work = playing + learning + costs.other
-    steps = (share / lone, longest / lone, costs.other / lone)
-    busy = work / machine.power(actors + workers)
-    return OVERHEAD * max(busy, *steps) + HAND_OVER_SECONDS
+        played = max(share, machine.crowding(actors) * playing / machine.power(actors))
+        learned = max(
+            longest, machine.crowding(workers) * learning / machine.power(workers)
+        )
+        return played + learned + HAND_OVER_SECONDS
+    count, work = actors + workers, playing + learning + costs.other
+    busy = machine.crowding(count) * work / machine.power(count)
+    return max(busy, share, longest, costs.other / lone) + HAND_OVER_SECONDS
 
 
 def fastest(costs: RoundCosts, run: RunShape, machine: Machine) -> tuple[Processes, float]:

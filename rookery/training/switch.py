@@ -96,7 +96,7 @@ class ExecutorSwitch:
         self._boundary_at = now
         pids = [os.getpid()]
         if isinstance(self.now, ProcessPool):
-            pids = list(self.now.supervisor.processes().values())
+            pids += self.now.supervisor.processes().values()
         return now - last, self._clock.lap(pids)
 
     def _follow(self, choice: Choice, autoscaler: Autoscaler) -> None:

@@ -48,6 +48,7 @@ from rookery.storage.arrays import shapes_of
 from rookery.supervisor.supervisor import Tell
 from rookery.training.actors import possible_actors, resolve_actors
 from rookery.training.autoscale import Autoscaler
+from rookery.training.bits import bits_of
 from rookery.training.compile_ahead import compile_ahead
 from rookery.training.memory_plan import check_run, plan_memory
 from rookery.training.switch import ExecutorSwitch
@@ -139,6 +140,7 @@ class Training:
         executor: ExecutorSwitch,
         initial_states: Mapping[str, InitialState] | None = None,
         warnings: Sequence[str] = (),
+        bits: str = "",
     ) -> None:
         """Connect parts that `build` has built.
 
@@ -148,13 +150,14 @@ class Training:
             executor: plays and learns the rounds.
             initial_states: of agents that do not start from scratch, by id.
             warnings: lines to show before training starts.
+            bits: a hash of what this machine computes at the shapes of the run.
         """
         self.parts, self.executor = parts, executor
         self.process_spec, self.agents = parts.process_spec, parts.agents
         self.config = parts.process_spec.config
         self.arena, self.schedule = parts.arena, parts.schedule
         self._learners, self._initial_states = learners, initial_states or {}
-        self.warnings = list(warnings)
+        self.warnings, self.bits = list(warnings), bits
         self.matches = 0
         """The number of boundaries, from 0, whose match reports main has read."""
         self.boundary: int | None = None
@@ -198,31 +201,38 @@ class Training:
                 if not agent.is_scripted
             }
             with compile_ahead(entry, game, groups, config):
-                exact_groups, inexact = split_groups(
+                stacked = split_groups(
                     groups, config.seed, config.worlds, config.turns_per_round
                 )
-            actors, fewer = resolve_actors(config, exact_groups)
-            possible = possible_actors(config, exact_groups, actors)
-        warnings = [*filter(None, [shortage, fewer]), *inexact, *advise(config, agents)]
+            actors, fewer = resolve_actors(config, stacked.exact)
+            possible = possible_actors(config, stacked.exact, actors)
+        warnings = [
+            *filter(None, [shortage, fewer]),
+            *stacked.warnings,
+            *advise(config, agents),
+        ]
         process_spec = ProcessSpec(
             config,
             game.agents,
-            [[agent.number for agent in group] for group in exact_groups],
+            [[agent.number for agent in group] for group in stacked.exact],
             str(folder or ""),
             actors=actors,
             timed=timed,
             sums=file_sums(config),
         )
         can_switch = config.workers == "auto" and not shortage and game.can_snapshot
-        game.close()
-        _allocate(arena, folder if config.storage == "disk" else None)
+        try:
+            _allocate(arena, folder if config.storage == "disk" else None)
+            bits = bits_of(stacked.digests, entry, game, config.seed)
+        finally:
+            game.close()
         schedule = RoundSchedule(config, arena.counters, learning_ids(agents))
         parts = RunParts(
             entry, process_spec, agents, arena, schedule, stop or StopFlag(), tell
         )
         autoscaler = Autoscaler(config, agents, possible) if can_switch else None
         executor = ExecutorSwitch(parts, autoscaler)
-        return cls(parts, learners, executor, initial_states, warnings)
+        return cls(parts, learners, executor, initial_states, warnings, bits)
 
     def resume_from(self, boundary: int, matches: int) -> None:
         """Continue from a boundary whose states, rows and snapshot are in memory.

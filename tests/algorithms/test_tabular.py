@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -20,8 +22,10 @@ FEW = {"view": Part((2,), np.dtype(np.uint8))}
 DISCOUNT = 0.9
 
 
-def tabular(number=0, spec=None, **settings):
-    return agent_of(number, spec, tabular={"entries": 200, "rate": 0.5}, **settings)
+def tabular(number=0, spec=None, *, hysteresis=1.0, leniency=0.0, cooling=0.9, **settings):
+    table = {"entries": 200, "rate": 0.5, "hysteresis": hysteresis}
+    table |= {"leniency": leniency, "cooling": cooling}
+    return agent_of(number, spec, tabular=table, **settings)
 
 
 # The optimum, exactly.
@@ -115,13 +119,20 @@ def test_it_reaches_the_exact_optimum(tmp_path):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_updates_are_those_of_a_table_kept_by_hand(masked):
-    agent = tabular(2, spec_of(2, masked=masked), updates_per_round=2, discount=0.8)
+@pytest.mark.parametrize("hysteresis", [1.0, 0.2, 0.0])
+@pytest.mark.parametrize("leniency", [0.0, 3.0], ids=["strict", "lenient"])
+def test_updates_are_those_of_a_table_kept_by_hand(masked, hysteresis, leniency):
+    options = {"hysteresis": hysteresis, "leniency": leniency, "cooling": 0.7}
+    agent = tabular(
+        2, spec_of(2, masked=masked), updates_per_round=2, discount=0.8, **options
+    )
     trainer = GroupTrainer(TABULAR, [agent])
     trainer.experiences[0].play_round()
-    reader, table = trainer.experiences[0].reader, {}
+    reader, table, heat = trainer.experiences[0].reader, {}, {}
+    lowered = forgiven = 0
     for update in range(2):
-        drawn = Stream(SEED, Purpose.LEARNER).uniform((2, 1, update), 0, 8)[0]
+        stream = Stream(SEED, Purpose.LEARNER)
+        drawn, luck = (stream.uniform((2, 1, update), k, 8)[0] for k in (0, 1))
         batch = reader.batch(reader.sample(drawn))
         for i in range(8):
             now, after = (
@@ -132,8 +143,20 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
             values = table.get(after, [0.0] * 5)
             best = max(values[k] for k in legal)
             wanted = float(batch.returns[i]) + float(batch.discounts[i]) * best
-            mine = table.setdefault(now, [0.0] * 5)
-            mine[batch.actions[i]] += 0.5 * (wanted - mine[batch.actions[i]])
+            mine, action = table.setdefault(now, [0.0] * 5), batch.actions[i]
+            warm = heat.setdefault(now, [leniency] * 5)
+            error = wanted - mine[action]
+            if error >= 0:
+                mine[action] += 0.5 * error
+            elif leniency and luck[i] < math.exp(-1 / warm[action]):
+                forgiven += 1
+            else:
+                mine[action] += 0.5 * hysteresis * error
+                lowered += 1
+            if batch.discounts[i]:
+                mean = sum(heat.get(after, [leniency] * 5)) / 5
+                warm[action] = 0.9 * warm[action] + 0.1 * mean
+            warm[action] *= 0.7
 
     (metrics,) = trainer.learn()
 
@@ -143,6 +166,12 @@ def test_updates_are_those_of_a_table_kept_by_hand(masked):
     assert seen == [b"".join(key) for key in table]
     assert named["values"][: len(table)].tolist() == list(table.values())
     assert trainer.states[0]["counters"].tolist() == [2, 0]
+    assert lowered
+    assert bool(forgiven) == bool(leniency)
+    if leniency:
+        temperatures = trainer.states[0]["temperatures"]
+        assert temperatures[: len(heat)] == pytest.approx(np.array(list(heat.values())))
+        assert (temperatures[len(heat) :] == leniency).all()
 
 
 def test_returns_are_of_one_step_whatever_n_step_is():
@@ -168,6 +197,28 @@ def test_a_state_is_the_same_after_naming_and_back():
     assert same_bits(trainer.learner.unnamed(named), state)
 
 
+def test_a_lenient_agent_goes_on_with_the_temperatures_it_had():
+    whole, parts = (GroupTrainer(TABULAR, [tabular(leniency=3.0)]) for _ in range(2))
+    whole.train(rounds=3)
+    parts.train(rounds=2)
+    named = parts.learner.named(parts.states[0])
+
+    parts.learner = TABULAR.learner(parts.learner.agents, SEED)
+    parts.learner.load([parts.learner.unnamed(named)])
+    parts.train()
+
+    assert same_bits(whole.states[0], parts.states[0])
+    assert whole.states[0]["temperatures"].min() < 3.0
+
+
+def test_only_a_lenient_agent_has_temperatures():
+    strict, lenient = (
+        TABULAR.learner.shapes(tabular(leniency=leniency), 1, 1) for leniency in (0.0, 1.0)
+    )
+
+    assert lenient.keys() - strict.keys() == {"temperatures"}
+
+
 def test_a_table_is_the_same_after_naming_and_back():
     trainer = GroupTrainer(TABULAR, [tabular()])
     trainer.train(rounds=3)
@@ -180,14 +231,15 @@ def test_a_table_is_the_same_after_naming_and_back():
 
 
 def test_nan_rewards_stop_the_agent_with_its_last_good_table():
-    trainer = GroupTrainer(TABULAR, [tabular()])
+    trainer = GroupTrainer(TABULAR, [tabular(leniency=3.0)])
     trainer.train()
-    before = trainer.states[0]["weights"].tobytes()
+    before = trainer.states[0]
 
     (metrics,) = trainer.train(nan_rewards=[0])
 
     assert metrics["stopped"] == 1.0
-    assert trainer.states[0]["weights"].tobytes() == before
+    for name in ("weights", "temperatures"):
+        assert trainer.states[0][name].tobytes() == before[name].tobytes()
 
 
 # Refusals.

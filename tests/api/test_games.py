@@ -17,7 +17,9 @@ from tests.small import train
 def test_games_are_listed_by_name() -> None:
     games = rookery.list_games()
 
-    assert repr(games).startswith("<Games: cleanup, gambling, gathering, harvest, ")
+    assert repr(games).startswith(
+        "<Games: cleanup, climbing, gambling, gathering, harvest, "
+    )
     assert games["harvest"].players
     assert "forager" in str(games)
     assert games._repr_html_().startswith("<pre")

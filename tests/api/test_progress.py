@@ -355,7 +355,7 @@ def test_ctrl_c_in_a_terminal_stops_and_resume_continues_there(
     code = terminal.read_until()
 
     screen = str(terminal.screen)
-    assert code == 130, screen
+    assert code == 75, screen
     assert "stopping: saving the last complete round" in terminal.output
     stopped, following = screen.splitlines()[-2:]  # below the table
     match = re.fullmatch(
@@ -370,7 +370,7 @@ def test_ctrl_c_in_a_terminal_stops_and_resume_continues_there(
     assert done
     assert int(done[1]) > int(match[1])
     terminal.press_ctrl_c()
-    assert terminal.read_until() == 130
+    assert terminal.read_until() == 75
 
 
 @pytest.mark.processes

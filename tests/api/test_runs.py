@@ -11,6 +11,7 @@ import pytest
 
 import rookery
 from rookery.errors import ConfigError
+from rookery.runs.folder import SEEDS, SWEEP
 from rookery.runs.listing import RunInfo, seeds_not_started
 from rookery.stop import Stopped
 from tests.small import session_of, train
@@ -57,8 +58,9 @@ def test_runs_are_found_in_folders_within_and_seeds_are_in_order(finished: Path)
     assert [run.group for run in runs] == [None, *[finished / "seeds"] * 2]
 
 
-def test_seeds_that_have_not_started_are_known(finished: Path) -> None:
-    plan = finished / "seeds" / "seeds.json"
+@pytest.mark.parametrize("name", [SWEEP, SEEDS])
+def test_seeds_that_have_not_started_are_known(name: str, finished: Path) -> None:
+    plan = finished / "seeds" / name
     plan.write_text(json.dumps({"seeds": [3, 12, 14]}))
 
     assert seeds_not_started(finished / "seeds") == [14]

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import rookery
-from rookery.api.seeds import parse_seeds
 from rookery.cli.app import main
 from rookery.errors import ConfigError
-from rookery.runs.folder import RunLock
+from rookery.runs.claim import Claim
+from rookery.sweeps.axes import parse_seeds
 from tests.small import HUNT, overrides
 
 SETTINGS: dict[str, Any] = {**HUNT, "workers": 0}
@@ -60,7 +60,7 @@ def test_a_warning_that_is_an_error_ends_the_run_and_frees_its_folder(
     with pytest.raises(rookery.RookeryWarning, match=HIGH):
         rookery.train(GAME, run=tmp_path / "run", **UNWISE)
 
-    RunLock(tmp_path / "run").close()
+    Claim(tmp_path / "run").close()
 
 
 def test_warnings_of_the_command_line_are_events_too(

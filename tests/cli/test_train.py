@@ -7,18 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 import rookery
 from rookery.algorithms.agents import build_agents
-from rookery.api import seeds
 from rookery.evaluation.play import agents_of
+from rookery.runs.claim import Claim
 from rookery.runs.configure import configure
-from rookery.runs.folder import RunLock
-from rookery.stop import StopFlag
+from rookery.stop import UNFINISHED, StopFlag
+from rookery.sweeps import local
+from rookery.sweeps.local import LocalSweep
+from rookery.sweeps.plan import plan_seeds
 from rookery.training.warnings import advise
 
 QUICK = {
@@ -131,12 +133,12 @@ def stop_once(
         raise
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + sent
+    assert process.returncode == UNFINISHED
     return stderr
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_an_interrupted_run_saves_its_last_round_and_prints_the_next_command(
     sent: signal.Signals, tmp_path: Path
 ) -> None:
@@ -165,16 +167,16 @@ def test_seeds_are_trained_side_by_side_into_one_folder(tmp_path: Path) -> None:
     assert digests[0] != digests[1]
 
     shutil.rmtree(tmp_path / "many" / "seed-3" / "checkpoints")
-    command = [sys.executable, "-m", "rookery", "resume", "many"]
+    command = [sys.executable, "-m", "rookery", "resume", "many", "rounds=5"]
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 2
-    assert (
-        "seed 4 is done (1 of 2)" in again.stderr
-    )  # the failure of the other does not affect it
+    # The failure of the other does not affect it.
+    assert "seed 4 is done (1 of 2)" in again.stderr
     assert "error: seed 3 failed: " in again.stderr
+    assert rookery.Run(tmp_path / "many" / "seed-4").metrics()["round"].max() == 5
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_seeds_that_are_stopped_save_their_state(tmp_path: Path, sent: int) -> None:
     arguments = [*OVERRIDES, "rounds=100000", "seeds=0..9", "--run", "many"]
     process = rookery_train(*arguments, cwd=tmp_path)
@@ -187,15 +189,28 @@ def test_seeds_that_are_stopped_save_their_state(tmp_path: Path, sent: int) -> N
         assert rookery.Run(metrics.parent).digest()["run"]
 
 
+class Unseen:
+    """A progress that nobody sees."""
+
+    is_live = False
+
+    def show(self, running: Sequence[str], done: int) -> None:
+        pass
+
+
 def test_a_seed_can_print_as_much_as_it_likes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = """print("x" * 2**20); print('{\\n  "run": "a"\\n}')"""
-    monkeypatch.setattr(seeds, "START", code)
+    done = json.dumps({"event": "done", "cell": "seed-5", "summary": {"run": "a"}})
+    code = f"""print("x" * 2**20); print("y", end=""); print({done!r})"""
+    monkeypatch.setattr(local, "CODE", code)
+    plan = plan_seeds(*configure("treasurehunt"), [5], tmp_path / "many")
+    lines: list[str] = []
 
-    batch = seeds.Batch(StopFlag(), True, lambda line: None, lambda line: None)
+    outcome = LocalSweep(plan, StopFlag(), Unseen(), lines.append, lines.append).run()
 
-    assert batch.run({5: []}, 1, tmp_path, 4) == {"5": {"run": "a"}}
+    assert outcome.summaries == {"seed-5": {"run": "a"}}
+    assert lines == ["seed 5 is done (1 of 1)"]
 
 
 def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:
@@ -216,7 +231,7 @@ def test_no_seed_outlives_the_process_that_started_it(tmp_path: Path) -> None:
 
 def _is_locked(run: Path) -> bool:
     try:
-        RunLock(run).close()
+        Claim(run).close()
     except rookery.ConfigError:
         return True
     return False

@@ -18,12 +18,14 @@ from rookery.games.players import Player, RandomPlayer
 
 SHIPPED = {
     "cleanup",
+    "climbing",
     "gambling",
     "gathering",
     "harvest",
     "iterated_chicken",
     "iterated_prisoners_dilemma",
     "iterated_stag_hunt",
+    "penalty",
     "staghunt",
     "tag",
     "treasurehunt",

@@ -21,13 +21,12 @@ LOCKING = {
     "fcntl.lockf",
 }
 FENCE = ("shm/counters.py", "threading")
-SIGNALS = ("api/train.py", "threading")
-"""Asks whether this is the main thread, which alone receives signals."""
+SIGNALS = {("api/train.py", "threading"), ("api/sweep.py", "threading")}
+"""They ask whether this is the main thread, which alone receives signals."""
+LEFT_BEHIND = ("sweeps/host.py", "fcntl.flock")
+"""Temporary folders of cells, locked so that only those of dead processes are deleted."""
 COPYING = ("training/compile_ahead.py", "threading")
 """Asks how many threads there are: a process with several is not copied."""
-FOLDER = ("runs/folder.py", "fcntl.flock")
-"""One run per folder: locked once by main at the start, and not on the data path."""
-
 COMPILED = ("kernels.py", "fcntl.flock")
 """Files of compiled loops, locked while one is loaded or stored; no data passes there."""
 
@@ -54,7 +53,7 @@ def test_nothing_but_the_private_fence_uses_a_lock_or_a_thread() -> None:
     }
 
     assert FENCE in locking
-    assert locking <= {FENCE, FOLDER, SIGNALS, COPYING, COMPILED}
+    assert locking <= {FENCE, *SIGNALS, COPYING, COMPILED, LEFT_BEHIND}
 
 
 @pytest.mark.shows("A6")

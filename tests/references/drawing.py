@@ -111,6 +111,11 @@ def value_parts(sampler: Sampler) -> dict[str, Any]:
     }
 
 
+def dqn_parts(sampler: Sampler) -> dict[str, Any]:
+    """Return the options of DQN."""
+    return {**value_parts(sampler), "hysteresis": sampler.of(1.0, 1.0, 0.2)}
+
+
 def actor_critic_parts(sampler: Sampler) -> dict[str, Any]:
     """Return the settings that actor-critic algorithms share."""
     return {

@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.algorithms.base import Agent
 from rookery.algorithms.recurrent_dqn import RECURRENT_DQN
 from rookery.rng import Purpose, Stream
-from tests.references.drawing import Sampler, draw_group, merge, value_parts
+from tests.references.drawing import Sampler, dqn_parts, draw_group, merge
 from tests.references.kinks import relu
 from tests.references.networks import (
     Weights,
@@ -30,7 +30,7 @@ from tests.references.networks import (
 from tests.references.recording import SEED, RecordedGroup
 from tests.references.returns import Transition
 from tests.references.value_learners import ROUNDS, ValueReference, check_round
-from tests.references.values import best, huber
+from tests.references.values import best, huber, rate
 
 ETA = 0.9
 """η of Kapturowski et al., section 2.3: the weight of a sequence's largest error."""
@@ -133,7 +133,8 @@ class SequenceReference(ValueReference):
             deltas = self.deltas(step, theta, noisy_target)
             count += len(deltas)
             for delta in deltas:
-                total = total + weight * huber(delta, kappa) / kappa
+                each = weight * rate(delta, self.settings.dqn)
+                total = total + each * huber(delta, kappa) / kappa
             sizes = [abs(delta.item()) for delta in deltas]
             if sizes:  # else nothing was learned from it, and its priority stays
                 mean = sum(sizes) / len(sizes)
@@ -165,7 +166,7 @@ def compare_recurrent_dqn(case: int, **settings) -> None:
     burn_in = sampler.whole(0, 3) if kind == "uniform" else 0
     n_step = sampler.whole(1, 2)
     drawn = {
-        "dqn": {**value_parts(sampler), "retrace": None},
+        "dqn": {**dqn_parts(sampler), "retrace": None},
         "n_step": n_step,
         "replay": {"kind": kind},
         "recurrent": {

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rookery.algorithms import recurrent_dqn
+from rookery.algorithms.common import losses
 from rookery.algorithms.common.group import Group
 from rookery.algorithms.kernels import dqn as kernel
 from rookery.algorithms.kernels import iqn as iqn_kernel
@@ -34,6 +35,8 @@ DOUBLE = partial(compare_dqn, dqn={"double": True})
 DUELING = partial(compare_dqn, dqn={"dueling": True})
 NOISY = partial(compare_dqn, dqn={"noisy": True})
 GAP = partial(compare_dqn, dqn={"gap": 0.6})
+HYSTERETIC = partial(compare_dqn, dqn={"hysteresis": 0.2})
+HYSTERETIC_SEQUENCES = partial(compare_recurrent_dqn, dqn={"hysteresis": 0.2})
 RETRACE = partial(compare_dqn, dqn={"retrace": 0.9}, n_step=3)
 WEIGHED = partial(compare_dqn, replay=PRIORITISED)
 TWICE = partial(compare_dqn, gradient={"accumulate": 2})
@@ -118,6 +121,13 @@ def added_up(right):
     return wrong
 
 
+def upside_down(right):
+    def wrong(loss, values, targets, factor):
+        return right(loss, targets, values, factor)
+
+    return wrong
+
+
 def never_started(right):
     def wrong(self, weights, inputs, hidden, keep):
         return right(self, weights, inputs, hidden, torch.ones_like(keep))
@@ -154,6 +164,13 @@ BUGS = {
         kernel,
         "compute_gradients",
         with_named_arguments(gap=lambda gap: 2 * gap),
+        "loss",
+    ),
+    "hysteresis is left out": Bug(
+        HYSTERETIC,
+        kernel,
+        "compute_gradients",
+        with_named_arguments(hysteresis=lambda _: np.float32(1)),
         "loss",
     ),
     "Retrace always cuts": Bug(
@@ -214,6 +231,9 @@ BUGS = {
     ),
     "sequences: burn-in is trained": Bug(
         SEQUENCES, Timeline, "read", with_arguments(None, None, None, lambda _: 0), "loss"
+    ),
+    "sequences: hysteresis is for values that were too low": Bug(
+        HYSTERETIC_SEQUENCES, losses, "hysteretic", upside_down, "loss"
     ),
     "sequences: the hidden state crosses episodes": Bug(
         SEQUENCES, Gru, "unroll", never_started, "loss"

@@ -12,7 +12,13 @@ from rookery.algorithms.base import Agent, Algorithm
 from rookery.algorithms.dqn import DQN
 from rookery.algorithms.iqn import IQN
 from rookery.rng import Purpose, Stream
-from tests.references.drawing import Sampler, draw_group, merge, value_parts
+from tests.references.drawing import (
+    Sampler,
+    dqn_parts,
+    draw_group,
+    merge,
+    value_parts,
+)
 from tests.references.experience import WORLDS, Experience
 from tests.references.networks import Weights, drawn_noise, with_noise
 from tests.references.optimizer import check_update, gradient_of
@@ -158,7 +164,7 @@ def compare(algorithm: Algorithm, agents: list[Agent], data_seed: int) -> None:
 
 def compare_dqn(case: int, **settings) -> None:
     sampler = Sampler(1, case)
-    drawn = merge({"dqn": value_parts(sampler)}, settings)
+    drawn = merge({"dqn": dqn_parts(sampler)}, settings)
     compare(DQN, draw_group(sampler, **drawn), case)
 
 

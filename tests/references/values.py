@@ -1,8 +1,8 @@
 """Losses of DQN and IQN, one transition at a time.
 
 DQN: Mnih et al. (2015); double: van Hasselt et al. (2016); Retrace: Munos et al. (2016);
-advantage learning: Bellemare et al. (2016); IQN: Dabney et al. (2018). θ are the weights
-that learn, θ⁻ those of the target network.
+advantage learning: Bellemare et al. (2016); hysteretic: Matignon et al. (2007); IQN: Dabney
+et al. (2018). θ are the weights that learn, θ⁻ those of the target network.
 """
 
 # ruff: noqa: RUF002, RUF003 (formulas have the letters of the papers)
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rookery.config.agent import DqnConfig
 from tests.references.experience import Experience
 from tests.references.networks import Weights, q_values, quantiles
 from tests.references.returns import Transition
@@ -49,6 +50,11 @@ def huber(delta: Tensor, kappa: float) -> Tensor:
 # DQN.
 
 
+def rate(delta: Tensor, settings: DqnConfig) -> float:
+    """Return β / α where δ < 0, else 1: equation (6) of Matignon et al. (2007)."""
+    return settings.hysteresis if delta.item() < 0 else 1.0
+
+
 def dqn_loss(
     sample: Sample, theta: Weights, target: Weights, experience: Experience
 ) -> tuple[Tensor, float]:
@@ -57,8 +63,8 @@ def dqn_loss(
     with torch.no_grad():
         y = dqn_target(sample, theta, target, experience)
     delta = y - q_values(theta, experience.obs(*step.row), settings)[step.action]
-    kappa = settings.dqn.threshold
-    return sample.importance * huber(delta, kappa) / kappa, abs(delta.item())
+    kappa, weight = settings.dqn.threshold, sample.importance * rate(delta, settings.dqn)
+    return weight * huber(delta, kappa) / kappa, abs(delta.item())
 
 
 def dqn_target(

@@ -165,7 +165,7 @@ def test_a_run_killed_before_its_first_round_still_starts_from_its_origins(
     whole = rookery.train("treasurehunt", run=tmp_path / "whole", **settings)
     session = session_of("treasurehunt", tmp_path / "broken", **settings, storage="disk")
     session.training.close()  # as if it had been killed
-    session._lock.close()
+    session._claim.close()
 
     broken = rookery.resume(tmp_path / "broken")
 

@@ -52,7 +52,7 @@ def test_a_run_whose_path_has_colons_can_be_started_from(tmp_path: Path) -> None
     for name in (f"{origin.path}:0", f"{origin.path}:0@4", str(origin.path)):
         session = session_of(tmp_path / f"run{len(name)}", agents={"0": {"from": name}})
         session.training.close()
-        session._lock.close()
+        session._claim.close()
 
 
 def test_an_agent_whose_id_has_colons_can_be_started_from(

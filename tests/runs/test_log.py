@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,18 @@ from tests.small import train
 KEYS = ["round", "players", "agent", "steps", "mean"]
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[RunLog]:
+    log = RunLog(tmp_path, Attempts(pytest.fail))
+    yield log
+    log.close()
+
+
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")], ids=str)
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32])
 def test_a_line_has_null_where_json_has_no_number(
-    tmp_path: Path, number: float, kind: type
+    log: RunLog, tmp_path: Path, number: float, kind: type
 ) -> None:
-    log = RunLog(tmp_path, Attempts(pytest.fail))
-
     log.line(
         EPISODES, {"round": 1, "returns": {"a": kind(number), "b": [1.5, kind(number)]}}
     )
@@ -30,8 +36,7 @@ def test_a_line_has_null_where_json_has_no_number(
     ]
 
 
-def test_totals_are_over_all_rounds_and_agents(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, Attempts(pytest.fail))
+def test_totals_are_over_all_rounds_and_agents(log: RunLog) -> None:
     for number in (1, 2):
         agents = {"a": {"updates": 3.0}, "b": {"updates": number}, "scripted": {}}
         log.line(METRICS, {"round": number, "seconds": 0.5, "agents": agents})

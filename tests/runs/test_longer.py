@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.api import seeds_plan
 from rookery.errors import ConfigError
-from rookery.runs import changes
+from rookery.runs import changes, session
 from rookery.runs.changes import CHANGES, read_history
 from rookery.runs.configure import configure
 from rookery.runs.session import Session
+from rookery.sweeps import changes as sweep_changes
 from tests.small import GAME as CHICKEN
 from tests.small import HUNT, SETTINGS, SMALL
 from tests.small import train as train_smallest
@@ -343,25 +343,47 @@ def test_seeds_whose_change_is_killed_half_way_all_get_it_on_the_next_resume(
     expected = rookery.train(CHICKEN, run=whole, **settings, **longer)
     rookery.train(CHICKEN, run=folder, **settings, **FALLING_SEEDS)
     shutil.rmtree(folder / "seed-2")  # as if it had not started
-    change_run, changed = seeds_plan.change_run, []
+    record_change, changed = session.record_change, []
 
-    def kill_at_second(run: rookery.Run, *arguments: Any) -> Any:
+    def kill_at_second(run: Path, *arguments: Any) -> Any:
         changed.append(run)
-        return change_run(run, *arguments) if len(changed) == 1 else kill()
+        return record_change(run, *arguments) if len(changed) == 1 else kill()
 
-    monkeypatch.setattr(seeds_plan, "change_run", kill_at_second)
+    monkeypatch.setattr(session, "record_change", kill_at_second)
     killed(lambda: resume_seeds(folder, rounds=6))
     monkeypatch.undo()
-    assert [run.config.rounds for run in rookery.Run.seeds(folder)] == [6, 4, 4]
+    assert [run.config.rounds for run in rookery.Run.seeds(folder)] == [6, 4]
 
     runs = resume_seeds(folder)
 
     assert [run.digest() for run in runs] == [run.digest() for run in expected]
     assert [run.metrics()["round"].max() for run in runs] == [6, 6, 6]
-    assert "pending" not in json.loads((folder / "seeds.json").read_text())
 
 
-def test_seeds_that_start_late_get_the_changes_that_the_others_got(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_a_change_of_seeds_is_made_in_all_or_in_none(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    called = {"seeds": "0..1", "callback": lambda result: None}
+    rookery.train(CHICKEN, run=folder, **called, **SETTINGS)
+    write_plan = sweep_changes.write_plan
+
+    def kill_then(*arguments: Any) -> None:
+        if step == "after":
+            write_plan(*arguments)
+        kill()
+
+    monkeypatch.setattr(sweep_changes, "write_plan", kill_then)
+    killed(lambda: resume_seeds(folder, rounds=6))
+    monkeypatch.undo()
+
+    assert [run.config.rounds for run in rookery.Run.seeds(folder)] == [4, 4]
+    rounds = {"before": 4, "after": 6}[step]
+    assert [run.config.rounds for run in resume_seeds(folder)] == [rounds] * 2
+
+
+def test_seeds_that_start_late_have_the_changes_that_the_others_got(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     settings = {"seeds": "0..1", "callback": lambda result: None}
     rookery.train(CHICKEN, run=folder, **settings, **FALLING_SEEDS)
@@ -373,7 +395,7 @@ def test_seeds_that_start_late_get_the_changes_that_the_others_got(tmp_path: Pat
 
     assert runs[1].digest() == second
     assert runs[1].config.rate.rounds == 4
-    assert [len(read_history(run.path).changes) for run in runs] == [2, 2]
+    assert [read_history(run.path).planned for run in runs] == [2, 2]
     assert runs[0].digest() != first
 
 

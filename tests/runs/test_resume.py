@@ -14,8 +14,8 @@ import pytest
 import rookery
 from rookery.errors import ArrayFileError, ConfigError, GameError
 from rookery.protocol.arena import MATCHES
+from rookery.runs.claim import Claim
 from rookery.runs.configure import configure
-from rookery.runs.folder import RunLock
 from rookery.runs.log import read_lines
 from rookery.runs.resume import resumed_config
 from rookery.runs.run import Run
@@ -213,7 +213,7 @@ def test_main_killed_while_it_writes_a_line_writes_every_line_once(
         write(file, value)
 
     session.log.line = write_until_killed
-    session._finish = lambda: session.training.close() or session._lock.close()
+    session._finish = lambda: session.training.close() or session._claim.close()
     with pytest.raises(Killed):
         session.run(lambda result: None)
 
@@ -240,7 +240,7 @@ def test_weights_that_were_due_when_main_was_killed_are_saved_when_resumed(
         save_due(number)
 
     session._checkpointer.save_due = save_until_killed
-    session._finish = lambda: session.training.close() or session._lock.close()
+    session._finish = lambda: session.training.close() or session._claim.close()
     with pytest.raises(Killed):
         session.run(lambda result: None)
 
@@ -307,8 +307,8 @@ def test_agents_that_have_no_replay_continue_with_the_same_bits_without_replays(
 
 
 def test_a_run_that_is_in_use_is_not_resumed(stopped: Run) -> None:
-    lock = RunLock(stopped.path)
-    with pytest.raises(ConfigError, match="is in use by another process: wait until"):
+    lock = Claim(stopped.path)
+    with pytest.raises(ConfigError, match=r"is in use by process \d+ on .*: wait until"):
         resume(stopped)
     lock.close()
 
@@ -414,7 +414,7 @@ def test_a_run_killed_twice_after_memory_was_deleted_continues_both_times(
     shutil.rmtree(run.path / "memory")
     session = Session(run.entry, run.config, run.path, resume=True)
     session.training.close()  # as if it had been killed
-    session._lock.close()
+    session._claim.close()
 
     resume(run)
 
@@ -439,7 +439,7 @@ def test_evaluations_that_main_had_not_logged_are_logged_once(tmp_path: Path) ->
     session = played_ahead(tmp_path / "run", rounds=3, recorded=1)
     session.training.executor.finish()
     session.training.close()
-    session._lock.close()
+    session._claim.close()
 
     resume(run := Run(tmp_path / "run"))
 
@@ -454,7 +454,7 @@ def test_a_half_written_report_of_an_evaluation_does_not_affect_others(
     reports, written = arena.match_reports(), arena.counters.load(MATCHES)
     reports._slots[written % reports.count] = 255
     session.training.close()
-    session._lock.close()
+    session._claim.close()
 
     resume(run := Run(tmp_path / "run"))
 
@@ -469,7 +469,7 @@ def test_in_async_agents_that_were_ahead_of_others_continue(tmp_path: Path) -> N
     for _ in range(2):  # as if its learner had been faster when all were killed
         states.publish(states.version + 1, dict(states.read(states.version)))
     session.training.close()
-    session._lock.close()
+    session._claim.close()
 
     assert resume(run).done == 6
 

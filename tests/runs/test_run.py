@@ -95,6 +95,7 @@ def test_a_run_leaves_everything_in_its_folder(run: rookery.Run) -> None:
 
     assert names == {
         "config.toml",
+        "claim-1-ended",
         "seal.json",
         "agents.json",
         "metrics.jsonl",

@@ -212,7 +212,7 @@ def test_without_its_seal_a_run_continues_and_is_not_exact(stopped: Run) -> None
         ("arithmetic", None, "Rookery's arithmetic version 1 (now 3)"),
         ("torch", "1.0", "computed with torch 1.0 (now "),
         ("numpy", "1.0", "computed with numpy 1.0 (now "),
-        ("processor", "an abacus", "computed with processor an abacus (now "),
+        ("bits", "0123", "computed with other bits, on "),
     ],
 )
 @pytest.mark.shows("F6")
@@ -229,6 +229,22 @@ def test_a_run_continued_with_other_software_gets_one_warning_and_is_not_exact(
     assert not stopped.is_exact
 
 
+def test_another_processor_with_the_same_bits_is_exact(stopped: Run) -> None:
+    change_manifest(stopped, processor="an abacus")
+
+    resume(stopped)
+
+    assert stopped.digest()["exact"]
+
+
+def test_another_processor_is_not_exact_if_no_bits_were_recorded(stopped: Run) -> None:
+    change_manifest(stopped, processor="an abacus", bits=None)
+
+    resume(stopped)
+
+    assert "computed with other bits, on an abacus (now " in stopped.digest()["why"]
+
+
 def test_another_version_of_rookery_with_the_same_arithmetic_is_exact(
     stopped: Run,
 ) -> None:
@@ -241,7 +257,7 @@ def test_another_version_of_rookery_with_the_same_arithmetic_is_exact(
 
 def test_a_finished_run_stays_exact_wherever_it_is_resumed(tmp_path: Path) -> None:
     run = train(tmp_path / "run")
-    change_manifest(run, processor="an abacus")
+    change_manifest(run, bits="0123")
 
     resume(run)
 
@@ -307,7 +323,7 @@ def test_an_agent_that_starts_again_from_changed_weights_is_refused(tmp_path: Pa
     settings = {"agents": {"0": {"from": f"{origin.path}:0"}}}
     session = session_of(tmp_path / "run", **settings)
     session.training.close()  # as if it had been killed before its first round
-    session._lock.close()
+    session._claim.close()
     other = train(tmp_path / "other", seed=5)
     for path in (other.path / "weights").iterdir():
         shutil.copy(path, origin.path / "weights")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from rookery.runs.session import Session
-from rookery.training import autoscale, round_model
+from rookery.training import autoscale
 from rookery.training.executors import ProcessPool
+from rookery.training.round_model import Machine, Processes, RoundCosts, RunShape
 from rookery.training.training import Round
 from tests.scenarios.conftest import notes, run_through, session_of, wait_for
 from tests.small import HUNT, SMALL
@@ -33,13 +34,19 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autoscale, "cores", lambda: 2)
     monkeypatch.setattr(autoscale, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(autoscale, "START_SECONDS", 0.0)
-    monkeypatch.setattr(round_model, "OVERHEAD", 0.01)
-    monkeypatch.setattr(round_model, "HAND_OVER_SECONDS", 0.0)
+    monkeypatch.setattr(autoscale, "fastest", _first_candidate)
     monkeypatch.setattr(autoscale, "BLOCK_ROUNDS", 1)
     monkeypatch.setattr(autoscale, "BLOCK_SECONDS", 0.0)
     monkeypatch.setattr(autoscale, "BLOCKS_TO_CHANGE", 3)
     monkeypatch.setattr(autoscale, "BLOCKS_TO_RETRY", 6)
     monkeypatch.setattr(autoscale, "SLOWER", 0.0)
+
+
+def _first_candidate(
+    costs: RoundCosts, run: RunShape, machine: Machine
+) -> tuple[Processes, float]:
+    """Take the fewest of several processes, as if rounds took no time with them."""
+    return next(run.candidates(machine.cores)), 1e-9
 
 
 class Watcher:

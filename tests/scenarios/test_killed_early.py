@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.runs.folder import RunLock
+from rookery.runs.claim import Claim
 from tests.scenarios.conftest import PATIENCE, wait_for
 from tests.small import HUNT, overrides
 from tests.stress.kill_main import Victim
@@ -103,13 +103,13 @@ def _await_release(folder: Path) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         try:
-            return RunLock(folder).close()
+            return Claim(folder).close()
         except rookery.ConfigError:
             time.sleep(0.01)
     raise AssertionError(f"{folder} is still in use")
 
 
-def test_a_batch_without_seeds_json_resumes_the_seeds_it_finds(
+def test_a_batch_without_a_plan_resumes_the_seeds_it_finds(
     tmp_path: Path,
 ) -> None:
     for seed in (1, 4):
@@ -121,7 +121,7 @@ def test_a_batch_without_seeds_json_resumes_the_seeds_it_finds(
     )
 
     assert set(json.loads(ended.stdout)["seeds"]) == {"1", "4"}
-    assert "has no seeds.json, so some seeds may never have started" in ended.stderr
+    assert "has no sweep.json, so some seeds may never have started" in ended.stderr
 
 
 @pytest.mark.parametrize("change", ["deleted", "renamed"])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.shm.limits import PROCESS, memory_groups
+from rookery.shm.limits import PROCESS, V2, groups
 from tests.scenarios.conftest import wait_for
 from tests.small import SMALL, overrides
 
@@ -26,7 +26,10 @@ INSIDE = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 def inner() -> Iterator[Path]:
     """A control group without a limit, inside one with a small limit."""
     texts = ((PROCESS / name).read_text() for name in ("cgroup", "mountinfo"))
-    limited = [(Path(folder), files[0]) for folder, files in memory_groups(*texts)]
+    limited = [
+        (Path(folder), "memory.max" if version == V2 else "memory.limit_in_bytes")
+        for folder, version in groups("memory", *texts)
+    ]
     own = next(
         ((folder, name) for folder, name in limited if (folder / name).exists()), None
     )

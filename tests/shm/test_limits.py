@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.shm.limits import cgroup_bytes_left
+from rookery.shm.limits import cgroup_bytes_left, cgroup_cores
 
 NO_LIMIT = {1: "9223372036854771712", 2: "max"}
 NAMES = {
@@ -163,3 +163,46 @@ def test_without_groups_there_is_no_limit(machine: Machine) -> None:
 
 def test_without_proc_there_is_no_limit(tmp_path: Path) -> None:
     assert cgroup_bytes_left(tmp_path / "none") is None
+
+
+CPU_POINT = "/sys/fs/cgroup/cpu"
+QUOTAS = {
+    1: lambda share: {"cpu.cfs_quota_us": f"{share or -1}", "cpu.cfs_period_us": "100000"},
+    2: lambda share: {"cpu.max": f"{share or 'max'} 100000"},
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "point", "own"),
+    [(1, CPU_POINT, "2:cpu,cpuacct:/jobs/42\n0::/"), (2, V2, "0::/jobs/42")],
+    ids=["version 1", "version 2"],
+)
+@pytest.mark.parametrize(
+    ("top", "between", "inner", "cores"),
+    [
+        (None, None, None, None),
+        (None, 250_000, None, 2.5),
+        (400_000, None, 150_000, 1.5),
+        (100_000, 300_000, None, 1.0),
+    ],
+)
+def test_the_smallest_share_of_processors_of_a_group_and_those_above_applies(
+    machine: Machine,
+    version: int,
+    point: str,
+    own: str,
+    top: int | None,
+    between: int | None,
+    inner: int | None,
+    cores: float | None,
+) -> None:
+    unified = UNIFIED.format(top="/", point=V2)
+    mounts = "\n".join([DISK, CPU if version == 1 else unified])
+    machine.write(cgroup=own, mountinfo=mounts)
+    for path, share in (("", top), ("/jobs", between), ("/jobs/42", inner)):
+        folder = machine.root / f"{point}{path}".lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in QUOTAS[version](share).items():
+            (folder / name).write_text(text + "\n")
+
+    assert cgroup_cores(machine.process, machine.root) == cores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import rookery
 from rookery.algorithms import value_based as values
 from rookery.algorithms.common import group
 from rookery.cli import app as cli
+from rookery.learner.exactness import Groups
 from rookery.runs.run import Run
 
 SMALL = {
@@ -126,6 +128,10 @@ def test_state_that_custom_code_shares_is_found_and_named(trained, code, name):
     assert f"shared: {name}" in str(report)
 
 
+def all_exact(groups: Any, *_: Any) -> Groups:
+    return Groups(groups, [], [])
+
+
 def test_a_gradient_clipped_by_the_norm_of_all_agents_is_found(trained, monkeypatch):
     run, clip = trained(gradient={"clip": 0.01}), group.clip_factors
     monkeypatch.setattr(
@@ -134,11 +140,10 @@ def test_a_gradient_clipped_by_the_norm_of_all_agents_is_found(trained, monkeypa
         lambda norms, most: clip(np.full_like(norms, np.nansum(norms)), most),
     )
     monkeypatch.setattr(
-        "rookery.studies.independence.replay.split_groups", lambda groups, *_: (groups, [])
+        "rookery.studies.independence.replay.split_groups",
+        all_exact,
     )
-    monkeypatch.setattr(
-        "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
-    )
+    monkeypatch.setattr("rookery.training.training.split_groups", all_exact)
 
     report = rookery.independence(Run(run.path))
 
@@ -161,9 +166,7 @@ def test_random_numbers_keyed_by_index_and_not_by_agent_are_found(trained, monke
             ),
         ),
     )
-    monkeypatch.setattr(
-        "rookery.training.training.split_groups", lambda groups, *_: (groups, [])
-    )
+    monkeypatch.setattr("rookery.training.training.split_groups", all_exact)
 
     report = rookery.independence(Run(run.path))
 

@@ -28,11 +28,13 @@ PAIR = Processes(1, 2)
         ((0.5, 0.5, "pipelined"), 2, 3, 1000, 1, "1 worker, because a round takes 500 ms"),
         ((0.1, 0.9, "sync"), 2, 3, 1000, 2, "2 workers, because"),
         ((0.5, 0.5, "sync"), 2, 4, 1000, 2, "2 workers, because"),
-        ((0.5, 0.5, "sync"), 2, 3, 1000, 0, "would hardly speed that up"),
+        ((0.5, 0.5, "sync"), 2, 3, 1000, 2, "2 workers, because"),
+        ((0.5, 0.01, "sync"), 2, 3, 1000, 0, "would hardly speed that up"),
         ((0.1, 0.9, "pipelined"), 1, 8, 1000, 0, "because there is only one core"),
         ((0.9, 0.01, "pipelined"), 4, 8, 1000, 0, "would hardly speed that up"),
         ((0.1, 0.9, "pipelined"), 4, 8, 5, 0, "because the run is too short"),
-        ((0.1, 0.9, "pipelined"), 4, 1, 1000, 0, "one process"),
+        ((0.1, 0.9, "pipelined"), 4, 1, 1000, 1, "1 worker, because"),
+        ((0.01, 0.9, "pipelined"), 4, 1, 1000, 0, "one process"),
     ],
     ids=[
         "many",
@@ -40,10 +42,12 @@ PAIR = Processes(1, 2)
         "sync",
         "sync halves",
         "sync of three",
+        "sync, little to learn",
         "one core",
         "playing",
         "short",
         "single",
+        "single, little to play",
     ],
 )
 def test_the_number_of_workers_follows_from_times_and_cores(

@@ -38,6 +38,23 @@ def test_neighbours_follow_from_how_long_processes_waited_for_a_core(
     assert estimate == pytest.approx(neighbours, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("ran", "waited", "others", "neighbours"),
+    [
+        (1.0, 0.0, 1.0, 1.0),  # one core each: nobody waits, and both are busy
+        (1.0, 0.0, -0.01, 0.0),  # a tick counted late
+        (1.5, 0.5, 0.5, 2 / 3),  # two of ours and one other: waiting says more
+        (1.0, 0.1, 0.9, 1.1),
+    ],
+)
+def test_neighbours_are_seen_even_if_nobody_has_to_wait_for_a_core(
+    ran: float, waited: float, others: float, neighbours: float
+) -> None:
+    estimate = ProcessorTime(ran, waited, others).neighbours(1.0, cores=2)
+
+    assert estimate == pytest.approx(neighbours)
+
+
 @pytest.fixture
 def busy_processes() -> Iterator[list[int]]:
     """Two processes that never rest, on the same core."""
@@ -74,6 +91,45 @@ def test_the_processor_time_of_other_processes_is_measured(
 def processor_seconds(pid: int) -> float:
     """Return how long a process has run, by its own clock."""
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def test_what_others_ran_on_the_same_cores_is_measured(busy_processes: list[int]) -> None:
+    clock, ours = ProcessorClock(), busy_processes[:1]
+    clock.lap(ours)
+    lap = ProcessorTime()
+    while lap.others < 0.3 and lap.ran < 20:  # the other one has half of the core
+        time.sleep(0.01)
+        lap += clock.lap(ours)
+
+    assert lap.others >= 0.3
+
+
+def test_processes_that_have_just_been_added_do_not_count_as_others(
+    busy_processes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cores did before is unknown, or was done by processes that have ended."""
+    monkeypatch.setattr("rookery.training.load.ASK_SECONDS", 0.0)
+    clock = ProcessorClock()
+    clock.lap(busy_processes[:1])
+    started = time.monotonic()
+    while time.monotonic() < started + 0.1:
+        time.sleep(0.01)
+
+    assert clock.lap(busy_processes).others == 0.0
+
+
+def test_a_container_with_a_share_of_the_time_has_no_neighbours(
+    busy_processes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rookery.training.load.cgroup_cores", lambda: 0.5)
+    clock = ProcessorClock()
+    clock.lap(busy_processes[:1])
+    lap = ProcessorTime()
+    while lap.ran < 0.3:
+        time.sleep(0.01)
+        lap += clock.lap(busy_processes[:1])
+
+    assert lap.others <= 0.0
 
 
 def test_processes_that_end_or_are_new_are_left_out(busy_processes: list[int]) -> None:

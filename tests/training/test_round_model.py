@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rookery.training.round_model import (
+    CROWDED,
     ONE,
     Machine,
     Processes,
@@ -86,6 +87,28 @@ def test_neighbours_slow_several_processes_down_by_their_part_of_the_cores() -> 
     disturbed = expected_seconds(costs, pair, run, Machine(2, 3.0))
 
     assert disturbed == pytest.approx(2 * alone, rel=0.01)
+
+
+def test_a_round_is_played_only_when_the_slowest_of_equal_actors_has_played() -> None:
+    """On two cores, one of two actors has to share its core with a neighbour."""
+    costs, run = RoundCosts(0.9, 0.1), run_of(actors=(1, 2))
+    machine = Machine(2, neighbours=1.0)
+
+    one = expected_seconds(costs, Processes(1, 1), run, machine)
+    two = expected_seconds(costs, Processes(2, 1), run, machine)
+
+    assert one == pytest.approx(0.9, rel=0.01)
+    assert two >= one
+    assert fastest(costs, run, machine)[0] == Processes(1, 1)
+    assert fastest(costs, run, Machine(2))[0] == Processes(2, 1)
+    assert fastest(costs, run, Machine(3, neighbours=1.0))[0].actors == 2
+
+
+def test_more_busy_processes_than_cores_take_longer_for_the_same_work() -> None:
+    machine = Machine(2)
+
+    assert [machine.crowding(count) for count in (1, 2, 3)] == [1.0, 1.0, CROWDED]
+    assert Machine(2, neighbours=1.0).crowding(2) == CROWDED
 
 
 def test_actors_and_workers_that_add_more_than_they_save_are_not_used() -> None:

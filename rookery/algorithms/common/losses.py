@@ -134,6 +134,16 @@ def huber(values: Tensor, targets: Tensor, threshold: float = 1.0) -> tuple[Tens
     return loss, (targets - values.detach()).abs()
 
 
+def hysteretic(loss: Tensor, values: Tensor, targets: Tensor, factor: float) -> Tensor:
+    """Return losses, with those of values above their targets multiplied by a factor.
+
+    Hysteretic Q-learning: Matignon et al. (2007); with networks, Omidshafiei et al. (2017).
+    """
+    if factor == 1.0:
+        return loss
+    return loss * torch.where(targets < values.detach(), factor, 1.0)
+
+
 def clipped_ratio(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
     """Return PPO's clipped surrogate loss of each transition."""
     clipped = ratio.clamp(1.0 - clip, 1.0 + clip)

@@ -78,6 +78,7 @@ class DqnPass:
             np.float32(parts.retrace or 0.0),
             np.float32(parts.gap),
             np.float32(parts.threshold),
+            np.float32(parts.hysteresis),
             np.float32(settings.gradient.accumulate),
             first,
             self._dense.first_target_row,

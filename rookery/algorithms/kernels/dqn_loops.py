@@ -34,6 +34,8 @@ class Options(NamedTuple):
     """Coefficient of the action gap (advantage learning)."""
     threshold: Scalar
     """κ of the Huber loss."""
+    hysteresis: Scalar
+    """Factor on the loss of values that were too high; 1 without hysteresis."""
     accumulate: Scalar
     """What gradients are divided by."""
     first_target_row: int
@@ -361,7 +363,7 @@ def temporal_difference(
         results: errors and values are written.
     """
     zero, one, half = np.float32(0), np.float32(1), np.float32(0.5)
-    num_actions, dueling, double, decay, gap, threshold, accumulate, _, _ = options
+    num_actions, dueling, double, decay, gap, threshold, hysteresis, _, _, _ = options
     actions, returns, discounts, importance, taken, continues = transitions
     batch = len(actions)
     ends, count = len(returns) // batch, np.float32(batch)
@@ -389,9 +391,12 @@ def temporal_difference(
         error = goal - value
         size = abs(error)
         near = min(size, threshold)
-        loss += importance[b] * ((size - half * near) * near / threshold)
+        weight = importance[b]
+        if error < zero:
+            weight *= hysteresis
+        loss += weight * ((size - half * near) * near / threshold)
         slope = min(max(error, -threshold), threshold) / threshold
-        d_value = -slope * importance[b] / (count * accumulate)
+        d_value = -slope * weight / (count * options.accumulate)
         value_backward(d_value, action, num_actions, dueling, d_outputs[b])
         results.errors[b], results.values[b] = size, value
     return loss / count

@@ -1,7 +1,8 @@
-"""Iterated matrix games: two agents, two actions, payoffs from a 2×2 matrix.
+"""Matrix games: two agents choose at the same time, turn after turn.
 
-They implement `Game` directly, because they have no grid. Action 0 is the cooperative one,
-action 1 the other.
+They implement `Game` directly, because they have no grid. The iterated games here have two
+actions and payoffs from a 2×2 matrix; action 0 is the cooperative one. Games with more
+actions are in climbing.py.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ Turns = Annotated[int, Field(ge=1, le=1000)]
 
 
 class MatrixSettings(Settings):
-    """The settings of every matrix game."""
+    """The settings of every matrix game, except its payoffs."""
 
     turns: int = Field(
         100, ge=1, le=1_000_000, description="Turns until an episode is truncated."
@@ -101,6 +102,11 @@ class MatrixSettings(Settings):
     history: tuple[Turns, Turns] = Field(
         (1, 1), description="Past turns that the first and the second agent observe."
     )
+
+
+class TwoByTwoSettings(MatrixSettings):
+    """The payoffs of a symmetric 2×2 game."""
+
     both_first: float = Field(description="Reward if both take the first action.")
     both_second: float = Field(description="Reward if both take the second action.")
     tempted: float = Field(description="Reward for the second action against the first.")
@@ -108,10 +114,12 @@ class MatrixSettings(Settings):
 
 
 class MatrixGame(Game):
-    """Two agents choose simultaneously, turn after turn."""
+    """Two agents choose simultaneously, turn after turn.
+
+    Subclasses set `actions`, which both agents share, and `payoffs`.
+    """
 
     Settings: ClassVar[type[Settings]] = MatrixSettings
-    players = PLAYERS
     settings: MatrixSettings
 
     def __init__(
@@ -119,27 +127,34 @@ class MatrixGame(Game):
     ) -> None:
         super().__init__(settings, worlds, seed, first_world)
         self.agents = tuple(self._spec(i) for i in range(2))
-        self.counts = (self.actions[0],)
-        s = settings
-        rows = ((s.both_first, s.betrayed), (s.tempted, s.both_second))
-        self._payoffs = np.array(rows, np.float32)
+        self.counts = self.actions[:-1]
+        self._payoffs = self.payoffs.astype(np.float32)
         self._stream = Stream(seed, Purpose.WORLD)
         self._numbers = np.arange(first_world, first_world + worlds)
         self._columns = StateArrays(worlds)
         self._episode = self._columns.add("episode", np.int64)
         self._turn = self._columns.add("turn", np.int64)
         self._closing = self._columns.add("closing", np.bool_)
-        depth = max(settings.history)
+        depth = max(1, *settings.history)
         self._past = self._columns.add("past", np.int8, (), (depth, 2), NOT_YET)
         self._actions = np.zeros((worlds, 2), np.int8)
 
     @property
     @abstractmethod
-    def actions(self) -> tuple[str, str]:
-        """Names of the cooperative action and of the other."""
+    def actions(self) -> tuple[str, ...]:
+        """Names of the actions. How often each is taken is counted, except for the last."""
+
+    @property
+    @abstractmethod
+    def payoffs(self) -> Array:
+        """What each agent gets, by the action of the first and of the second agent.
+
+        (actions, actions, 2).
+        """
 
     def _spec(self, player: int) -> AgentSpec:
-        part = Part((self.settings.history[player], 4), np.dtype(np.uint8))
+        shape = (max(1, self.settings.history[player]), len(self.actions) ** 2)
+        part = Part(shape, np.dtype(np.uint8))
         return AgentSpec(str(player), "player", {"past": part}, self.actions)
 
     def begin_turn(self) -> Phases:
@@ -154,10 +169,13 @@ class MatrixGame(Game):
         )
 
     def _past_of(self, player: int) -> Array:
-        past = self._past[:, : self.settings.history[player]]
+        history, count = self.settings.history[player], len(self.actions)
+        if not history:
+            return np.zeros((self.worlds, 1, count**2), np.uint8)
+        past = self._past[:, :history]
         mine, theirs = past[..., player], past[..., 1 - player]
-        joint = np.where(mine == NOT_YET, NOT_YET, 2 * mine + theirs)
-        return (joint[..., None] == np.arange(4)).view(np.uint8)
+        joint = np.where(mine == NOT_YET, NOT_YET, count * mine + theirs)
+        return (joint[..., None] == np.arange(count**2)).view(np.uint8)
 
     def act(self, agents: Sequence[int], actions: Array) -> None:
         """Store the actions."""
@@ -166,9 +184,12 @@ class MatrixGame(Game):
     def end_turn(self) -> Outcome:
         """Compute rewards, store the actions in the history, and end or start episodes."""
         playing = ~self._closing
-        mine, theirs = self._actions, self._actions[:, ::-1]
-        rewards = self._payoffs[mine, theirs] * playing[:, None]
-        counts = (mine == 0) & playing[:, None]
+        chosen = self._actions
+        rewards = self._payoffs[chosen[:, 0], chosen[:, 1]] * playing[:, None]
+        counts = {
+            name: ((chosen == action) & playing[:, None]).astype(np.float32)
+            for action, name in enumerate(self.counts)
+        }
         self._remember(playing)
         terminated = self._stops() & playing
         truncated = (self._turn >= self.settings.turns) & playing & ~terminated
@@ -178,7 +199,7 @@ class MatrixGame(Game):
             rewards,
             np.repeat(terminated[:, None], 2, axis=1),
             np.repeat(truncated[:, None], 2, axis=1),
-            counts={self.actions[0]: counts.astype(np.float32)},
+            counts=counts,
         )
 
     def _remember(self, playing: Array) -> None:
@@ -211,12 +232,26 @@ class MatrixGame(Game):
         return {"last": self._past[:, 0].copy(), "turn": self._turn.copy()}
 
 
-class IteratedPrisonersDilemma(MatrixGame):
+class TwoByTwo(MatrixGame):
+    """A symmetric game of two actions; the first is the cooperative one."""
+
+    players = PLAYERS
+    settings: TwoByTwoSettings
+
+    @property
+    def payoffs(self) -> Array:
+        """What the settings say; for the second agent, its own action is the row."""
+        s = self.settings
+        mine = np.array(((s.both_first, s.betrayed), (s.tempted, s.both_second)))
+        return np.stack((mine, mine.T), axis=2)
+
+
+class IteratedPrisonersDilemma(TwoByTwo):
     """Defecting always pays more, but mutual defection pays little."""
 
     actions = ("cooperate", "defect")
 
-    class Settings(MatrixSettings):
+    class Settings(TwoByTwoSettings):
         """The usual payoffs."""
 
         both_first: float = Field(3.0, description="Reward if both cooperate.")
@@ -227,12 +262,12 @@ class IteratedPrisonersDilemma(MatrixGame):
         betrayed: float = Field(0.0, description="Reward for cooperating alone.")
 
 
-class IteratedStagHunt(MatrixGame):
+class IteratedStagHunt(TwoByTwo):
     """A stag takes two hunters; a hare is safe."""
 
     actions = ("stag", "hare")
 
-    class Settings(MatrixSettings):
+    class Settings(TwoByTwoSettings):
         """A stag pays more than a hare if both hunt it."""
 
         both_first: float = Field(4.0, description="Reward if both hunt the stag.")
@@ -243,12 +278,12 @@ class IteratedStagHunt(MatrixGame):
         betrayed: float = Field(0.0, description="Reward for hunting the stag alone.")
 
 
-class IteratedChicken(MatrixGame):
+class IteratedChicken(TwoByTwo):
     """Going straight pays, unless the other does too."""
 
     actions = ("swerve", "straight")
 
-    class Settings(MatrixSettings):
+    class Settings(TwoByTwoSettings):
         """The usual payoffs; a crash is worst."""
 
         both_first: float = Field(3.0, description="Reward if both swerve.")

@@ -333,7 +333,9 @@ def _name_notes(kind: type, base: type) -> Iterator[str]:
             else:
                 advice = f": {_meant(name, known)}"
             word = "method" if inspect.isfunction(member) else "attribute"
-            used = sources.words.get(name, 0) > (0 if inspect.isfunction(member) else 1)
+            # An assignment mentions the name itself, a definition does not.
+            is_defined = inspect.isfunction(member) or isinstance(member, property)
+            used = sources.words.get(name, 0) > (0 if is_defined else 1)
             if not used:
                 yield (
                     f"{sources.prefix(name)}nothing uses the {word} '{name}' of "

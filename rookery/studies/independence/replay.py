@@ -110,7 +110,7 @@ def _stacked(
             groups.append(group)
         else:
             sizes = (rounds.seed, rounds.worlds, rounds.turns_per_round)
-            groups += split_groups([group], *sizes)[0]
+            groups += split_groups([group], *sizes).exact
     return groups
 
 

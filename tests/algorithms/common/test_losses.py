@@ -261,3 +261,23 @@ def test_a_ratio_beyond_the_clip_has_no_gradient():
     losses.clipped_ratio(ratio, tensor(1, 1, -1), 0.2).sum().backward()
 
     assert ratio.grad.tolist() == [0, -1, 0]
+
+
+# Hysteresis.
+
+
+def test_hysteresis_is_a_factor_on_losses_of_values_that_were_too_high():
+    values, targets = tensor([2, 2, 2]).requires_grad_(), tensor([5, 1, 2])
+    loss, _ = losses.huber(values, targets)  # 3 - 0.5, 0.5, 0
+
+    result = losses.hysteretic(loss, values, targets, 0.1)
+    result.sum().backward()
+
+    assert_close(result, [[2.5, 0.05, 0]])
+    assert_close(values.grad, [[-1, 0.1, 0]])
+
+
+def test_without_hysteresis_losses_are_the_same_tensor():
+    loss = tensor([1, 2])
+
+    assert losses.hysteretic(loss, tensor([3, 3]), tensor([1, 5]), 1.0) is loss

@@ -87,7 +87,12 @@ def parts_of(algorithm: str) -> Table:
     return {f"{algorithm}.{name}": values for name, values in PARTS.items()}
 
 
-DQN_TABLE: Table = {**SHARED, **parts_of("dqn"), "network.quantiles": OTHER}
+DQN_TABLE: Table = {
+    **SHARED,
+    **parts_of("dqn"),
+    "dqn.hysteresis": (0.1, 0.5),
+    "network.quantiles": OTHER,
+}
 IQN_TABLE: Table = {
     **SHARED,
     **parts_of("iqn"),

@@ -1,4 +1,4 @@
-"""The progress of several seeds, as their files grow."""
+"""The progress of several runs, as their files grow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rookery.api import seeds_progress as module
-from rookery.api.seeds_progress import SeedLog, SeedsProgress
+from rookery.api import cells_progress as module
+from rookery.api.cells_progress import CellsProgress, RunningLog
 
 
 class Clock:
@@ -43,16 +43,18 @@ def test_lines_every_ten_seconds_tell_rounds_return_and_time_left(
     tmp_path: Path, clock: Clock
 ) -> None:
     output = io.StringIO()
-    folders = {3: tmp_path / "a", 4: tmp_path / "b", 5: tmp_path / "c"}
-    progress = SeedsProgress(Console(file=output, width=200), folders, 100, quiet=False)
+    folders = {f"seed {i}": tmp_path / str(i) for i in (3, 4, 5)}
+    rounds, running = dict.fromkeys(folders, 100), ["seed 3", "seed 4"]
+    console = Console(file=output, width=200)
+    progress = CellsProgress(console, folders, rounds, quiet=False)
 
-    write(folders[3], 10)
+    write(folders["seed 3"], 10)
     clock.now += 5
-    progress.show([3, 4], 0)
-    write(folders[3], 20, (1.0, 2.0))
-    write(folders[3], 30, (2.0, 3.0))
+    progress.show(running, 0)
+    write(folders["seed 3"], 20, (1.0, 2.0))
+    write(folders["seed 3"], 30, (2.0, 3.0))
     clock.now += 5
-    progress.show([3, 4], 1)
+    progress.show(running, 1)
 
     assert output.getvalue() == (
         "seed 3, round 30 of 100, return 2.00, 18 s left; seed 4, starting; 1 of 3 done\n"
@@ -60,7 +62,7 @@ def test_lines_every_ten_seconds_tell_rounds_return_and_time_left(
 
 
 def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    log = SeedLog(tmp_path)
+    log = RunningLog(tmp_path)
     write(tmp_path, 1)
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"rou')
@@ -75,7 +77,7 @@ def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_on_resume_is_read_again(tmp_path: Path) -> None:
-    log = SeedLog(tmp_path)
+    log = RunningLog(tmp_path)
     for number in (1, 2, 3):
         write(tmp_path, number)
     log.read()

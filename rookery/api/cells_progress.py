@@ -1,4 +1,4 @@
-"""The progress of several seeds, read from the files that their processes append to."""
+"""The progress of several runs, read from the files that their processes append to."""
 
 from __future__ import annotations
 
@@ -20,31 +20,41 @@ from rookery.runs.log import EPISODES, METRICS
 
 READ_SECONDS = 0.5
 MOST_ROWS = 16
-"""Of more seeds, only those that are running are listed."""
+"""Of more runs, only those that are trained now are listed."""
 
 
-class SeedsProgress:
-    """Shows how far every running seed is: rounds, recent return and time left.
+class CellsProgress:
+    """Shows how far every run is that is trained now: rounds, return and time left.
 
     Args:
         console: where to show it, if this is no notebook.
-        folders: of the seeds.
-        rounds: how many each has.
+        folders: of the runs, by name.
+        rounds: how many each has, by name.
         quiet: whether to show nothing.
+        labels: what the runs are called, by name, if not like that.
+        noun: what all of them are called.
     """
 
     def __init__(
-        self, console: Console, folders: Mapping[int, Path], rounds: int, quiet: bool
+        self,
+        console: Console,
+        folders: Mapping[str, Path],
+        rounds: Mapping[str, int],
+        quiet: bool,
+        labels: Mapping[str, str] | None = None,
+        noun: str = "cells",
     ) -> None:
-        self._console, self._quiet, self._rounds = console, quiet, rounds
-        self._seeds = {seed: SeedLog(folder) for seed, folder in folders.items()}
+        self._console, self._quiet, self._noun = console, quiet, noun
+        self._labels = labels or {}
+        self._rounds = rounds
+        self._logs = {name: RunningLog(folder) for name, folder in folders.items()}
         self._live: View | None = None if quiet else live_view(console)
         self.is_live = self._live is not None
         """Whether it is shown all the time, rather than in a line now and then."""
-        self._running: Sequence[int] = ()
+        self._running: Sequence[str] = ()
         self._last_read = self._last_line = time.monotonic()
 
-    def __enter__(self) -> SeedsProgress:
+    def __enter__(self) -> CellsProgress:
         if self._live is not None:
             self._live.__enter__()
         return self
@@ -53,51 +63,52 @@ class SeedsProgress:
         if self._live is not None:
             self._live.__exit__(*error)
 
-    def show(self, running: Sequence[int], done: int) -> None:
+    def show(self, running: Sequence[str], done: int) -> None:
         """Read what is new, and show it from time to time, and at the end."""
         now = time.monotonic()
         if self._quiet or (running and now - self._last_read < READ_SECONDS):
             return
         self._last_read = now
-        for seed in {*running, *self._running}:  # also those that have just ended
-            self._seeds[seed].read()
+        for name in {*running, *self._running}:  # also those that have just ended
+            self._logs[name].read()
         self._running = running
         if self._live is not None:
             self._live.update(self._table(running, done))
         elif running and now - self._last_line >= LINE_SECONDS:
             self._last_line = now
-            states = [", ".join(self._cells(seed)) for seed in running]
-            line = "; ".join([*states, f"{done} of {len(self._seeds)} done"])
+            states = [", ".join(self._columns(name)) for name in running]
+            line = "; ".join([*states, f"{done} of {len(self._logs)} done"])
             self._console.print(line, soft_wrap=True)
 
-    def _table(self, running: Sequence[int], done: int) -> Table:
+    def _table(self, running: Sequence[str], done: int) -> Table:
         table = Table(box=None, show_header=False, pad_edge=False, expand=True)
         for ratio in (None, 1, None, None, None):
             table.add_column(ratio=ratio, no_wrap=True)
-        bar = ProgressBar(total=len(self._seeds), completed=done)
-        table.add_row("seeds", bar, f"{done} of {len(self._seeds)} done", "", "")
-        started = [seed for seed, log in self._seeds.items() if log.round]
-        listed = [*running, *(seed for seed in started if seed not in running)]
-        for seed in sorted(listed) if len(self._seeds) <= MOST_ROWS else running:
-            name, *rest = self._cells(seed)
-            bar = ProgressBar(total=self._rounds, completed=self._seeds[seed].round)
-            table.add_row(name, bar, *rest, *[""] * (3 - len(rest)))
+        bar = ProgressBar(total=len(self._logs), completed=done)
+        table.add_row(self._noun, bar, f"{done} of {len(self._logs)} done", "", "")
+        listed = [name for name, log in self._logs.items() if log.round or name in running]
+        for name in listed if len(self._logs) <= MOST_ROWS else running:
+            first, *rest = self._columns(name)
+            total = self._rounds[name]
+            bar = ProgressBar(total=total, completed=self._logs[name].round)
+            table.add_row(first, bar, *rest, *[""] * (3 - len(rest)))
         return table
 
-    def _cells(self, seed: int) -> list[str]:
-        """Return what is known about a seed: its name, rounds, return and time left."""
-        log = self._seeds[seed]
+    def _columns(self, name: str) -> list[str]:
+        """Return what is known about a run: its name, rounds, return and time left."""
+        log, rounds = self._logs[name], self._rounds[name]
+        label = self._labels.get(name, name)
         if not log.round:
-            return [f"seed {seed}", "starting"]
-        cells = [f"seed {seed}", f"round {log.round} of {self._rounds}"]
-        cells.append(f"return {log.mean_return:.2f}" if log.returns else "no episode yet")
-        if log.round == self._rounds:
-            return [*cells, "done"]
-        left = log.seconds_left(self._rounds)
-        return cells if left is None else [*cells, f"{duration(left)} left"]
+            return [label, "starting"]
+        columns = [label, f"round {log.round} of {rounds}"]
+        columns.append(f"return {log.mean_return:.2f}" if log.returns else "no episode yet")
+        if log.round == rounds:
+            return [*columns, "done"]
+        left = log.seconds_left(rounds)
+        return columns if left is None else [*columns, f"{duration(left)} left"]
 
 
-class SeedLog:
+class RunningLog:
     """Follows the log of a run while another process writes it."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Named results from the literature and these docs, and how they are reached again."""

@@ -1,0 +1,164 @@
+"""Training the cells of a sweep, one after the other, in this process.
+
+Any number of processes, on any number of machines that share the folder, can do this at the
+same time: each takes the first cell that is neither done nor failed nor taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rookery.algorithms.torch_setup import standard_state
+from rookery.config.parse import merge
+from rookery.config.run import Config
+from rookery.errors import ConfigError, RookeryError
+from rookery.plugins import describe_error
+from rookery.runs.claim import ClaimLost, InUse
+from rookery.runs.folder import CONFIG
+from rookery.runs.resume import resumed_config
+from rookery.runs.run import Run
+from rookery.runs.session import Planned, Session
+from rookery.stop import StopFlag, Stopped
+from rookery.sweeps.cells import (
+    DONE,
+    FAILED,
+    STOPPED,
+    WAITING,
+    has_begun,
+    missing_changes,
+    record_failure,
+    saved_round,
+    state_of,
+    summary_of,
+)
+from rookery.sweeps.plan import Cell, Plan, refuse_unnamed
+
+Tell = Callable[..., None]
+"""Called with an event, the name of a cell, and details."""
+START, WARNING = "start", "warning"
+
+
+def work(plan: Plan, stop: StopFlag, tell: Tell) -> None:
+    """Train cells until none is left, or until asked to stop.
+
+    Cells that other processes train are left to them.
+
+    Args:
+        plan: of the sweep.
+        stop: asks to save the current cell and to leave.
+        tell: called when a cell starts, is done, has failed or was stopped.
+
+    Raises:
+        Stopped: if asked to; the current cell is saved.
+    """
+    over, refused = set[str](), set[str]()
+    while (cell := _next(plan, over, refused)) is not None:
+        if stop.is_set:
+            raise Stopped
+        if train_cell(plan, cell, stop, tell):
+            over.add(cell.name)
+            refused.clear()
+        else:
+            refused.add(cell.name)
+
+
+def _next(plan: Plan, over: set[str], refused: set[str]) -> Cell | None:
+    """Return the first cell that nobody trains; add to `over` what nobody will train.
+
+    Args:
+        plan: of the sweep.
+        over: cells that need not be looked at again.
+        refused: cells that turned out to be in use. From outside that can be hard to see:
+            clocks of different machines may differ.
+    """
+    for cell in plan.cells:
+        if cell.name in over or cell.name in refused:
+            continue
+        state = state_of(plan, cell)
+        if state in (DONE, FAILED):
+            over.add(cell.name)
+        elif state in (STOPPED, WAITING):
+            return cell
+    return None
+
+
+def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
+    """Train a cell from where it is to its end, unless somebody else has taken it.
+
+    An error is written down, and does not stop the others.
+
+    Returns:
+        Whether it is done or has failed, rather than taken.
+
+    Raises:
+        Stopped: if asked to; the cell is saved.
+    """
+    tell(START, cell.name, round=saved_round(cell))  # building may be what it dies of
+    try:
+        with standard_state():
+            session = open_cell(plan, cell, stop)
+            session.say = lambda line: tell(WARNING, cell.name, line=line)
+            session.show_warning = session.say
+            session.run(lambda result: None)
+    except InUse:  # another process was faster
+        return False
+    except ClaimLost as error:
+        tell(STOPPED, cell.name, line=str(error))
+        return False
+    except Stopped:
+        tell(STOPPED, cell.name, round=saved_round(cell))
+        raise
+    except Exception as error:
+        line = str(error) if isinstance(error, RookeryError) else describe_error(error)
+        record_failure(plan, cell, line)
+        tell(FAILED, cell.name, line=line)
+    else:
+        tell(DONE, cell.name, summary=summary_of(cell))
+    return True
+
+
+def open_cell(
+    plan: Plan,
+    cell: Cell,
+    stop: StopFlag,
+    revise: Callable[[Config], Config] = lambda config: config,
+) -> Session:
+    """Return the session that starts a cell, or continues it with all changes of the plan.
+
+    Args:
+        plan: of the sweep.
+        cell: to be trained.
+        stop: asks the session to stop.
+        revise: returns the configuration to use, given the one that is asked for.
+
+    Raises:
+        InUse: if another process trains it.
+        ConfigError: if it cannot be continued like that, or names code that the user has
+            not named.
+    """
+    _refuse_link(plan, cell)
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    entry, config = cell.entry, cell.config
+    if has_begun(cell):
+        run = Run(cell.folder, cell.entry.name, list(plan.named.algorithms))
+        asked: dict[str, Any] = {}
+        for change in missing_changes(cell):
+            asked = merge(asked, change)
+        entry, config = run.entry, resumed_config(run, settings=asked)
+        refuse_unnamed(config, plan.named, cell.folder / CONFIG)
+        _ = run.agents  # report all errors before the start
+    settings = {**cell.group.seal.get("settings", {}), "seed": cell.seed}
+    seal = {**cell.group.seal, "settings": settings} if cell.group.seal else {}
+    planned = Planned(seal, len(cell.changes))
+    return Session(entry, revise(config), cell.folder, stop, resume=None, planned=planned)
+
+
+def _refuse_link(plan: Plan, cell: Cell) -> None:
+    """Refuse a cell that is a link: training it would write outside the sweep's folder."""
+    for folder in (plan.folder / cell.group.folder, cell.folder):
+        if folder != plan.folder and folder.is_symlink():
+            raise ConfigError(
+                f"{folder} is a link, and a sweep must not contain links: put the folder "
+                "itself there."
+            )

@@ -1,0 +1,42 @@
+"""A game whose settings say that it fails, and that is slow while a file exists."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from rookery.games import gridworld as grid
+
+SLOW = Path(os.environ.get("SLOW", "/nonexistent"))
+
+
+class Field(grid.GridGame):
+    """Pick berries that grow back."""
+
+    map = "PP......"
+
+    class Settings(grid.GridSettings):
+        agents: int = 1
+        turns: int = 8
+        fails: bool = False
+        dies: bool = False
+
+    def declare(self):
+        self.berry = grid.Kind(value=1.0, layer="berries")
+        self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
+
+    def begin_round(self, number):
+        if self.settings.fails and number == 3:
+            raise ValueError("requested by a test")
+        if self.settings.dies and number == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if SLOW.exists():
+            time.sleep(0.05)
+
+    def before(self, world):
+        world.sprinkle(self.berry, chance=0.2)
+
+    def act(self, world, me):
+        me.move()
+        me.reward += world.value(me.cell)
+        world.clear(me.cell, layer="berries")
