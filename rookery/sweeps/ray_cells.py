@@ -11,8 +11,9 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from rookery.errors import ConfigError, RookeryError
@@ -101,6 +102,9 @@ class RaySweep:
 def connected(address: str | None) -> Iterator[RayCluster]:
     """Connect to a cluster, or start a local one that ends with this context.
 
+    Meanwhile, what is printed goes to standard error: Ray prints notices, about nodes that
+    it has lost for example, and standard output is for results.
+
     Raises:
         NoCluster: if that fails.
     """
@@ -114,18 +118,19 @@ def connected(address: str | None) -> Iterator[RayCluster]:
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
         }
-    try:
-        with _keeping_handlers():
-            ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
-    except Exception as error:
-        ray.shutdown()
-        where = "start a Ray cluster here" if target == LOCAL else f"reach {target}"
-        raise NoCluster(f"cannot {where}: {describe_error(error):.300}") from error
-    try:
-        yield RayCluster(ray)
-    finally:
-        with _keeping_handlers():
+    with redirect_stdout(sys.stderr):
+        try:
+            with _keeping_handlers():
+                ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
+        except Exception as error:
             ray.shutdown()
+            where = "start a Ray cluster here" if target == LOCAL else f"reach {target}"
+            raise NoCluster(f"cannot {where}: {describe_error(error):.300}") from error
+        try:
+            yield RayCluster(ray)
+        finally:
+            with _keeping_handlers():
+                ray.shutdown()
 
 
 def _knock(address: str) -> None:

@@ -19,7 +19,6 @@ import pytest
 import rookery
 from rookery.runs.log import read_lines
 from rookery.stop import UNFINISHED
-from tests.clusters import with_clusters
 from tests.ray_nodes import LOOPBACK, RayNodes
 from tests.scenarios.conftest import wait_for
 from tests.small import HUNT, overrides
@@ -31,7 +30,6 @@ pytestmark = [
     pytest.mark.skipif(
         find_spec("ray") is None, reason="Ray is not installed: pip install 'rookery[ray]'"
     ),
-    with_clusters,
 ]
 
 LONG = {**HUNT, "algorithm": "ppo", "rounds": 200, "checkpoints.every_rounds": 2}
