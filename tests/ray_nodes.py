@@ -42,6 +42,7 @@ for line in sys.stdin:
     elif request["do"] == "remove all":
         for node in [*cluster.worker_nodes]:
             cluster.remove_node(node, allow_graceful=False)
+        cluster.wait_for_nodes(timeout=100)  # until it knows that they are gone
         answer = ""
     else:
         answer = cluster.address
@@ -107,5 +108,5 @@ class RayNodes:
         self._ask(do="remove", node=node)
 
     def remove_all(self) -> None:
-        """Kill all processes of all nodes except the head."""
+        """Kill all processes of all nodes except the head, and wait until it notices."""
         self._ask(do="remove all")
