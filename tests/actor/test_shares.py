@@ -142,7 +142,11 @@ def test_any_number_of_actors_gives_the_same_rows_states_and_reports(case: str) 
     ):
         expected, played = train(alone), train(shared)
 
-        assert shared.parts.process_spec.actors == actors
+        # Torch's products of own networks may depend on the number of rows: the processor
+        # decides, and then one actor plays.
+        refused = any("does not act with the same bits" in x for x in shared.warnings)
+        assert not refused or case == "2, own"
+        assert shared.parts.process_spec.actors == (1 if refused else actors)
         assert contents(shared) == contents(alone)
         assert played == expected
 

@@ -84,7 +84,7 @@ def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     (result,) = json.loads(report.read_text())
     assert result["case"] is not None
     found_by = ("digest", "row hash", "independence")
-    assert any(check in result["problem"] for check in found_by)
+    assert any(check in result["problem"] for check in found_by), result["problem"]
 
 
 @pytest.fixture

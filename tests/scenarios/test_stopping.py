@@ -19,7 +19,7 @@ from tests.small import SMALL, overrides
 
 pytestmark = pytest.mark.processes
 
-SECONDS = 5.0
+SECONDS = 10.0
 ARGUMENTS = overrides(SMALL | {"rounds": 50, "workers": 0})
 TICKS = os.sysconf("SC_CLK_TCK")
 PROBES = """
