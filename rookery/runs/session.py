@@ -24,6 +24,7 @@ from rookery.protocol.arena import MATCHES
 from rookery.runs.agent_files import origin_checksum, origins_of
 from rookery.runs.changes import read_history
 from rookery.runs.checkpointing import (
+    WEIGHTS,
     Checkpointer,
     continue_from_memory,
     fit_check,
@@ -63,7 +64,7 @@ from rookery.storage.checkpoints import (
     number_of,
     read_manifest,
 )
-from rookery.storage.files import Attempts
+from rookery.storage.files import Attempts, delete_partial_files
 from rookery.training.training import MEMORY, NEW_MEMORY, Round, Training
 
 SAVING_SECONDS, SAVING_SECONDS_PER_GIB = 5.0, 20.0
@@ -206,6 +207,8 @@ class Session:
         write to the memory files, or they are incomplete because its machine went down.
         """
         delete_leftovers(self.folder / CHECKPOINTS)
+        for name in (RECORDINGS, WEIGHTS):
+            delete_partial_files(self.folder / name, "round-*")
         if self._claim.is_from_elsewhere:
             self._delete_memory()
 

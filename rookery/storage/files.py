@@ -59,6 +59,16 @@ def _remove_leftovers(path: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def delete_partial_files(folder: Path, name: str) -> None:
+    """Delete what killed processes had written of files whose names match a pattern.
+
+    Only for a caller that knows that no other process writes there: a process that has
+    just been killed, or another one with its id, can still seem to exist.
+    """
+    for partial in folder.glob(f".{name}.*.partial"):
+        partial.unlink(missing_ok=True)
+
+
 def replace_whole(path: Path, data: bytes) -> None:
     """Write or replace a file atomically."""
     with atomic_write(path) as file:

@@ -552,3 +552,16 @@ def test_a_game_that_cannot_be_closed_costs_no_round(tmp_path: Path, stops: bool
     assert closed == ["closed"]
     saved = [path.name for path in checkpoints_in(tmp_path / "run" / "checkpoints")]
     assert saved == ["ckpt-3" if stops else "ckpt-4"]
+
+
+def test_resuming_deletes_what_a_killed_process_had_half_written(tmp_path: Path) -> None:
+    folder = small.train(tmp_path / "run", rounds=2).path
+    # The id of a process that exists: of another program, or not yet reaped.
+    half = f".round-1.safetensors.{os.getppid()}.partial"
+    for name in ("recordings", "weights"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / half).write_bytes(b"half")
+
+    rookery.resume(folder, rounds=3)
+
+    assert [*folder.rglob("*.partial")] == []
