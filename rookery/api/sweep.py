@@ -33,8 +33,10 @@ from rookery.sweeps.cells import (
     summary_of,
     unlike,
 )
-from rookery.sweeps.local import LocalSweep, Outcome, Say
-from rookery.sweeps.plan import Plan, named_in, new_plan
+from rookery.sweeps.local import LocalSweep
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.planning import named_in, new_plan
+from rookery.sweeps.tally import Outcome, Say
 
 MOST_NAMED = 10
 """Cells that an error names."""

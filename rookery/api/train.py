@@ -31,8 +31,10 @@ from rookery.stdio import guarded
 from rookery.stop import StopFlag, Stopped
 from rookery.sweeps.axes import parse_seeds
 from rookery.sweeps.cells import is_done
-from rookery.sweeps.plan import Named, Plan, plan_seeds, side_by_side
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.planning import plan_seeds, side_by_side
 from rookery.sweeps.resume import resumed_plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import open_cell
 from rookery.training.training import Round
 

@@ -81,7 +81,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Plan a sweep and train it; `plan` can be left out."""
-    from rookery.sweeps.plan import Named, groups_of, named_in, new_plan
+    from rookery.sweeps.planning import groups_of, named_in, new_plan
+    from rookery.sweeps.trust import Named
 
     place = place_of(on, ray_address, slurm, until)
     question = _question(words or [], plan_file)
@@ -155,7 +156,8 @@ def _opened(
     algorithms: list[str] | None,
     probes: list[str] | None,
 ) -> Plan:
-    from rookery.sweeps.plan import Named, Plan
+    from rookery.sweeps.plan import Plan
+    from rookery.sweeps.trust import Named
 
     return Plan(folder, Named(games or [], algorithms or [], probes or []))
 

@@ -45,7 +45,7 @@ def train(
     from rookery.runs.configure import configure
     from rookery.runs.folder import new_run
     from rookery.sweeps.axes import parse_seeds
-    from rookery.sweeps.plan import plan_seeds, side_by_side
+    from rookery.sweeps.planning import plan_seeds, side_by_side
 
     end = end_time(until)
 
@@ -130,8 +130,8 @@ def resume(
     from rookery.runs.folder import is_sweep
     from rookery.runs.resume import probes_in, resumed_config
     from rookery.runs.run import Run
-    from rookery.sweeps.plan import Named
     from rookery.sweeps.resume import resumed_plan
+    from rookery.sweeps.trust import Named
 
     algorithms, end = named_algorithms or [], end_time(until)
     if is_sweep(run):

@@ -24,7 +24,9 @@ from rookery.stdio import guarded
 from rookery.storage.access import is_file
 from rookery.studies.statistics import Interval, bootstrap, wilson
 from rookery.sweeps.axes import Question, flat
-from rookery.sweeps.plan import Cell, Named, Plan, groups_of, new_plan
+from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.planning import groups_of, new_plan
+from rookery.sweeps.trust import Named
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rookery.sweeps.host import News, Task
-from rookery.sweeps.local import CannotStart, Say
+from rookery.sweeps.tally import MOST_FALSE_STARTS, CannotStart, Say
 
 NODES_SECONDS = 2.0
 """How often to look which nodes there are."""
 PATIENCE_SECONDS = 300.0
 """How long to wait for nodes when all are lost."""
-MOST_FALSE_STARTS = 3
-"""A node on which so many cells in a row end before they have started gets no more."""
 REST_SECONDS = 10.0
 """A node gets no cell for so long after a false start: it may be gone, unnoticed as yet."""
 

@@ -19,7 +19,7 @@ from rookery.config.run import Config
 from rookery.errors import ConfigError
 from rookery.local_code import is_local, short_name
 from rookery.protocol.user_files import code_of, files_named
-from rookery.sweeps.plan import Named
+from rookery.sweeps.trust import Named
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,18 +24,13 @@ from typing import Any
 
 from rookery.storage.checkpoints import Ownership
 from rookery.storage.files import write_whole
-from rookery.supervisor.launcher import ONE_THREAD, python_path
+from rookery.sweeps.child import Child
 from rookery.sweeps.transfer import Changes, Follower, Refused, apply
 
 PREFIX = "rookery-cell-"
 SWEEP_FOLDER, CODE_FOLDER, TASK = "sweep", "code", "task.json"
 LEFT_BEHIND_SECONDS = 60.0
 POLL_SECONDS = 0.1
-CODE = (
-    "import sys; from rookery.supervisor.child import die_with; "
-    "die_with(int(sys.argv.pop(1))); from rookery.sweeps.{module} import main; main()"
-)
-"""What a child runs, which ends with the process that started it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,7 @@ class CellHost:
             "named": dict(task.named),
         }
         write_whole(self._folder / TASK, json.dumps(content).encode())
-        self._child = Child("one_cell", [str(self._folder)], code)
+        self._child = Child("rookery.sweeps.one_cell", [str(self._folder)], code)
         return News()
 
     def news(self, seconds: float) -> News:
@@ -143,7 +136,7 @@ def inside(folder: Path, name: str) -> Path:
 
 def describe_machine() -> dict[str, Any]:
     """Return the facts of the machine that this process is on."""
-    child = Child("machine", [], Path(tempfile.gettempdir()))
+    child = Child("rookery.sweeps.machine", [], Path(tempfile.gettempdir()))
     try:
         child.process.wait()
         lines = child.output().splitlines()
@@ -154,66 +147,6 @@ def describe_machine() -> dict[str, Any]:
         return facts
     finally:
         child.close()
-
-
-class Child:
-    """A process with rookery; its output goes to memory, because a pipe could fill.
-
-    Args:
-        module: of `rookery.sweeps`, whose `main` it calls.
-        arguments: of the process.
-        folder: its working directory.
-    """
-
-    def __init__(self, module: str, arguments: list[str], folder: Path) -> None:
-        self._stdout, self._stderr = (os.memfd_create(name) for name in ("out", "err"))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-P", "-c", CODE.format(module=module)),
-                *(str(os.getpid()), *arguments),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=self._stdout,
-            stderr=self._stderr,
-            cwd=folder,
-            start_new_session=True,
-            env=environment | ONE_THREAD | {"PYTHONPATH": python_path()},
-        )
-        self._position = 0
-
-    def output(self) -> bytes:
-        """Return everything that it has printed."""
-        # With pread, since the process writes at the position that a read would move.
-        return os.pread(self._stdout, os.fstat(self._stdout).st_size, 0)
-
-    def new_events(self) -> list[dict[str, Any]]:
-        """Return what it has told since the last call."""
-        data = self.output()[self._position :]
-        complete = data[: data.rfind(b"\n") + 1]
-        self._position += len(complete)
-        events = []
-        for line in complete.splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # a game has printed it
-            if isinstance(event, dict) and "event" in event:
-                events.append(event)
-        return events
-
-    def last_error(self) -> str:
-        """Return the last line that it printed on standard error."""
-        data = os.pread(self._stderr, os.fstat(self._stderr).st_size, 0)
-        lines = data.decode(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("error: ") if lines else ""
-
-    def close(self) -> None:
-        """End the process, if it has not ended, and free its output."""
-        self.process.kill()
-        self.process.wait()
-        os.close(self._stdout)
-        os.close(self._stderr)
 
 
 def new_folder() -> tuple[Path, int]:

@@ -24,7 +24,8 @@ from rookery.storage.access import is_file
 from rookery.storage.arrays import Damaged
 from rookery.storage.summed_json import read_with_checksum
 from rookery.sweeps.changes import changed_group
-from rookery.sweeps.plan import Group, Named, write_plan
+from rookery.sweeps.plan import Group, write_plan
+from rookery.sweeps.trust import Named
 
 
 def convert(folder: Path, named: Named, say: Callable[[str], None]) -> None:

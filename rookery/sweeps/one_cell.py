@@ -20,8 +20,9 @@ from rookery.stop import SIGNALS, UNFINISHED, StopFlag, Stopped
 from rookery.sweeps.cells import FAILED
 from rookery.sweeps.host import CODE_FOLDER, SWEEP_FOLDER, TASK
 from rookery.sweeps.machine import bits_for, difference, facts
-from rookery.sweeps.plan import Named, Plan
+from rookery.sweeps.plan import Plan
 from rookery.sweeps.transfer import Refused
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import work
 
 UNLIKE = "unlike"

@@ -12,10 +12,8 @@ Several seeds of one run (`rookery train GAME seeds=0..9`) are a sweep with a si
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -24,26 +22,17 @@ from typing import Any
 from rookery.config.parse import merge
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
-from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
-from rookery.evaluation.play import agents_of
-from rookery.evaluation.probes import probe_of
-from rookery.games.registry import Entry, entries_by_name
+from rookery.games.registry import Entry
 from rookery.local_code import is_local
 from rookery.printing import command
-from rookery.protocol.user_files import algorithms_of
-from rookery.runs.agent_files import origin_checksum, origins_of
-from rookery.runs.configure import configure
-from rookery.runs.folder import SWEEP, is_sweep, new_run
-from rookery.runs.run import is_named, trusted_entry, undefined, untrusted_algorithms
-from rookery.runs.seal import seal_of
-from rookery.storage.access import is_file
+from rookery.runs.folder import SWEEP, is_sweep
+from rookery.runs.run import is_named, trusted_entry
 from rookery.storage.arrays import Damaged
 from rookery.storage.summed_json import read_with_checksum, write_with_checksum
-from rookery.sweeps.axes import Question
+from rookery.sweeps.trust import Named, refuse_unnamed, refuse_unnamed_game
 
 LAYOUT = 1
-LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -64,31 +53,6 @@ class Group:
     def tree(self) -> dict[str, Any]:
         """The configuration as a tree."""
         return tomllib.loads(self.config)
-
-
-@dataclass(frozen=True)
-class Named:
-    """Code that the user has named on the command line or in Python."""
-
-    games: Sequence[str] = ()
-    algorithms: Sequence[str] = ()
-    probes: Sequence[str] = ()
-
-    def with_all(self, other: Named) -> Named:
-        """Return what this or the other one names."""
-        return Named(
-            [*self.games, *other.games],
-            [*self.algorithms, *other.algorithms],
-            [*self.probes, *other.probes],
-        )
-
-    def arguments(self) -> list[str]:
-        """Return the options that name it again in another process."""
-        return [
-            *(f"--game={name}" for name in self.games),
-            *(f"--algorithm={name}" for name in self.algorithms),
-            *(f"--probe={name}" for name in self.probes),
-        ]
 
 
 @dataclass(frozen=True)
@@ -158,7 +122,7 @@ class Plan:
         """Return the game of a group, if all its code is built in or was named."""
         named = next((x for x in self.named.games if is_named(group.game, [x])), None)
         if not is_local(group.game):  # for what is in a notebook there is no option
-            _refuse_unnamed_game(group.game, self.named, self.folder / SWEEP)
+            refuse_unnamed_game(group.game, self.named, self.folder / SWEEP)
         entry = trusted_entry(self.folder / SWEEP, group.tree, named)
         config = resolve(merge(group.tree, asked), entry.settings)
         with_resume = ", or with `rookery resume`: probe.code=" if self.is_seeds else ""
@@ -243,182 +207,3 @@ def content_of(
     listed = [asdict(group) for group in groups]
     content = {"seeds": list(seeds), "groups": listed, "changes": list(changes)}
     return {"layout": LAYOUT, **content}
-
-
-def new_plan(
-    question: Question, folder: Path | None, named: Named, file: Path | None = None
-) -> Plan:
-    """Check all cells of a sweep, write its plan into a new folder, and return it.
-
-    Args:
-        question: what the sweep asks for.
-        folder: of the sweep; by default the next free one in runs/. If it holds the same
-            plan already, that one is returned, to be continued.
-        named: code that the user has named.
-        file: as for `groups_of`.
-    """
-    groups = groups_of(question, named, file)
-    if folder is not None and is_file(folder / SWEEP):
-        plan = Plan(folder, named)
-        planned = content_of(question.seeds, groups)
-        if _comparable(read_plan(folder)) != _comparable(planned):
-            raise ConfigError(
-                f"{folder} holds another sweep: choose another folder with --run, or go "
-                f"on with that one: {command('sweep', 'go', folder)}"
-            )
-        return plan
-    is_one_game = len(question.games) == 1
-    path = new_run(folder, f"{question.games[0]}-sweep" if is_one_game else "sweep")
-    write_plan(path, question.seeds, groups)
-    return Plan(path, named)
-
-
-def plan_seeds(
-    entry: Entry, config: Config, seeds: Sequence[int], folder: Path | None
-) -> Plan:
-    """Write the plan of several seeds of one run into a new folder, and return it.
-
-    Args:
-        entry: the game, which the user has named.
-        config: of all seeds; its code is what the user has named.
-        seeds: of the runs.
-        folder: by default the next free one in runs/.
-    """
-    group = _group("", entry, config, {})
-    path = new_run(folder, entry.name)
-    write_plan(path, seeds, [group])
-    games = [] if entry.name in entries_by_name() else [entry.name]
-    algorithms = untrusted_algorithms(algorithms_of(config).values(), ())
-    probes = [config.probe.code] if config.probe.code else []
-    return Plan(path, Named(games, algorithms, probes))
-
-
-def side_by_side(config: Config) -> Config:
-    """Return a configuration for runs that fill the cores with one process each."""
-    workers = 0 if config.workers == "auto" else config.workers
-    return config.model_copy(update={"workers": workers})
-
-
-def _comparable(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a plan asks for, without where it was written."""
-    groups = [
-        {**group, "seal": {k: v for k, v in group["seal"].items() if k != "begun"}}
-        for group in content["groups"]
-    ]
-    return json.loads(json.dumps({"seeds": content["seeds"], "groups": groups}))
-
-
-def named_in(question: Question) -> Named:
-    """Return the code that a question names, which the user has typed."""
-    games = [game for game in question.games if game not in entries_by_name()]
-    named: dict[str, list[str]] = {"algorithm": [], "module": [], "code": []}
-    steps = [step for axis in question.axes for step in axis.steps()]
-    pairs = [tuple(word.split("=", 1)) for word in question.fixed]
-    for key, value in [*pairs, *(item for step in steps for item in step.items())]:
-        last = key.rpartition(".")[2].strip("\"'")
-        if last in named:
-            named[last].append(value.strip("\"'"))
-    custom = untrusted_algorithms([*named["algorithm"], *named["module"]], ())
-    return Named(games, custom, named["code"])
-
-
-def groups_of(
-    question: Question, named: Named | None = None, file: Path | None = None
-) -> list[Group]:
-    """Return all groups that a sweep asks for, with every setting checked.
-
-    Args:
-        question: what the sweep asks for.
-        named: code that the user has named.
-        file: the file that the question is from, if it is; code that it names must be in
-            `named`.
-
-    Raises:
-        ConfigError: naming the combination that is impossible.
-    """
-    groups: dict[str, Group] = {}
-    by_config: dict[str, str] = {}
-    for game, settings in question.combinations():
-        overrides = [f"{key}={value}" for key, value in settings.items()]
-        combination = " ".join([game, *overrides])
-        if file is not None:
-            _refuse_unnamed_game(game, named or Named(), file)
-        try:
-            entry, config = configure(game, [*question.fixed, *overrides])
-            if file is not None:
-                refuse_unnamed(config, named or Named(), file)
-            names = _names(question, game, settings)
-            folder = next(name for name in names if name not in groups)
-            group = _group(folder, entry, side_by_side(config), settings)
-        except ConfigError as error:
-            if not overrides:
-                raise
-            raise ConfigError(*(f"{combination}: {x}" for x in error.problems)) from None
-        groups[folder] = group
-        if (same := by_config.setdefault(group.config, combination)) != combination:
-            raise ConfigError(f"{combination} is the same as {same}: name each once.")
-    return list(groups.values())
-
-
-def _refuse_unnamed_game(game: str, named: Named, where: Path) -> None:
-    if game not in entries_by_name() and not is_named(game, named.games):
-        raise ConfigError(
-            f"{where} names {game!r}, which is not a built-in game. If you trust this "
-            f"code, add: --game {game}"
-        )
-
-
-def refuse_unnamed(
-    config: Config, named: Named, where: Path, with_resume: str = ""
-) -> None:
-    """Refuse algorithms, networks and probes that a file names and the user does not."""
-    used = algorithms_of(config).values()
-    if missing := untrusted_algorithms(used, named.algorithms):
-        if is_local(missing[0]):
-            raise undefined(where.parent, missing[0], "algorithm")
-        raise ConfigError(
-            f"{where} names {missing[0]!r}, which is not built in. If you trust this code, "
-            f"add: --algorithm {missing[0]}"
-        )
-    probe = config.probe.code
-    if probe and not is_named(probe, named.probes):
-        raise ConfigError(
-            f"{where} names the probe {probe!r}, which is code. If you trust it, add: "
-            f"--probe {probe}{with_resume and with_resume + probe}"
-        )
-
-
-def _group(folder: str, entry: Entry, config: Config, settings: dict[str, str]) -> Group:
-    """Return a group, after checking everything that its cells need."""
-    probe_of(config)
-    agents = agents_of(entry, config)
-    config.check_agents([spec.id for spec in agents])
-    origins = origins_of(config, agents)
-    sums = {agent: origin_checksum(origin) for agent, origin in origins.items()}
-    seal = seal_of(config, [spec.id for spec in agents], sums)
-    return Group(folder, entry.name, settings, to_toml(config), seal)
-
-
-def _names(question: Question, game: str, settings: dict[str, str]) -> Iterator[str]:
-    """Yield folder names for a group: its settings, and a number if that is not enough."""
-    keys = [key for axis in question.axes for key in axis.keys]
-    parts = [f"{_short(key, keys)}={value}" for key, value in settings.items()]
-    if len(question.games) > 1:
-        parts.insert(0, game.rpartition("/")[2])
-    name = ",".join(_clean(part) for part in parts)[:LONGEST_NAME]
-    yield name
-    number = 2
-    while True:
-        yield f"{name}-{number}"
-        number += 1
-
-
-def _short(key: str, keys: Sequence[str]) -> str:
-    """Return the last part of a setting's name, if no other setting ends like it."""
-    last = key.rpartition(".")[2]
-    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
-
-
-def _clean(text: str) -> str:
-    """Return a text without what a folder's name should not contain."""
-    return re.sub(r"[^\w.=+:-]+", "_", text.replace('"', "")).strip("._") or "_"

@@ -21,10 +21,10 @@ from rookery.plugins import describe_error
 from rookery.stop import SIGNALS, StopFlag
 from rookery.sweeps.cluster import Lost, Node
 from rookery.sweeps.host import CellHost, News, Task, describe_machine
-from rookery.sweeps.local import Outcome, Progress, Say
 from rookery.sweeps.plan import Plan
 from rookery.sweeps.ray_address import LOCAL, MODE, TOKEN, ray_address
 from rookery.sweeps.remote import RemoteSweep
+from rookery.sweeps.tally import Outcome, Progress, Say
 from rookery.training.autoscale import cores
 
 SETTINGS = {

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import deque
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,22 +25,21 @@ from rookery.supervisor.launcher import ending
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
-    STOPPED,
     forget_failures,
     is_done,
     record_failure,
-    saved_round,
     state_of,
 )
 from rookery.sweeps.cluster import Cluster, Host, Lost, Place, Places
 from rookery.sweeps.code_files import code_for, names_for
 from rookery.sweeps.host import News, Task
-from rookery.sweeps.local import Outcome, Progress, Say, processes_of
+from rookery.sweeps.local import processes_of
 from rookery.sweeps.machine import Facts, bits_for, facts
 from rookery.sweeps.one_cell import UNLIKE
 from rookery.sweeps.plan import Cell, Plan, content_of
+from rookery.sweeps.tally import Outcome, Progress, Say, Tally
 from rookery.sweeps.transfer import MEMORY, Changes, Follower, Refused, apply
-from rookery.sweeps.work import START, WARNING
+from rookery.sweeps.work import START
 
 POLL_SECONDS = 0.5
 ARRIVAL_SECONDS = 30.0
@@ -87,16 +85,13 @@ class RemoteSweep:
         warn: Say,
         cluster: Cluster,
     ) -> None:
-        self._plan, self._stop, self._progress = plan, stop, progress
-        self._say, self._warn, self._cluster = say, warn, cluster
+        self._plan, self._stop = plan, stop
+        self._say, self._cluster = say, cluster
+        self._tally = Tally(plan, progress, say, warn)
         self._waiting: deque[Cell] = deque()
         self._running: dict[Host, _Running] = {}
         self._places = Places(cluster, say)
         self._expected: dict[str, Facts] = {}
-        self._deaths: Counter[tuple[str, int]] = Counter()
-        self._warnings: set[str] = set()
-        self._done = 0
-        self.outcome = Outcome()
 
     def run(self) -> Outcome:
         """Train until all cells are done or have failed.
@@ -107,10 +102,12 @@ class RemoteSweep:
             CannotStart: if no node can take cells.
         """
         forget_failures(self._plan)
-        left = [cell for cell in self._plan.cells if state_of(self._plan, cell) != DONE]
+        for cell in self._plan.cells:
+            if state_of(self._plan, cell) == DONE:
+                self._tally.take_done(cell)
+        left = list(self._tally.left.values())
         for cell in {cell.group.folder: cell for cell in left}.values():
             code_for(cell.config)
-        self._done = len(self._plan.cells) - len(left)
         self._waiting.extend(left)
         self._stop.saving_seconds = max(self._stop.saving_seconds, ARRIVAL_SECONDS)
         try:
@@ -125,13 +122,9 @@ class RemoteSweep:
         finally:
             for running in list(self._running.values()):
                 self._release(running)
-        if self._stop.is_set and not self._is_over(left):
+        if self._stop.is_set and self._tally.left:
             raise Stopped
-        return self.outcome
-
-    def _is_over(self, cells: Sequence[Cell]) -> bool:
-        ended = self.outcome.summaries.keys() | self.outcome.failed.keys()
-        return ended >= {cell.name for cell in cells}
+        return self._tally.outcome
 
     def _look(self) -> None:
         """Take in what has arrived, and show it."""
@@ -145,8 +138,7 @@ class RemoteSweep:
                 running.claim.renew()
             except (ClaimLost, FolderGone) as error:
                 self._give_up(running, error)
-        names = [running.cell.name for running in self._running.values()]
-        self._progress.show(names, self._done)
+        self._tally.show(running.cell for running in self._running.values())
 
     def _ask_to_stop(self) -> None:
         if self._stop.signal is None and not all(
@@ -180,7 +172,7 @@ class RemoteSweep:
             task = self._task(cell)
         except Exception as error:
             line = str(error) if isinstance(error, RookeryError) else describe_error(error)
-            self._fail(cell, line)
+            self._tally.fail(cell, line)
             return
         cell.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -236,7 +228,7 @@ class RemoteSweep:
             line = str(error)
             if isinstance(error, OSError):
                 line = f"cannot write {running.cell.folder} ({error.strerror})."
-            self._fail(running.cell, line)
+            self._tally.fail(running.cell, line)
             self._release(running)
             return
         for event in reply.events:
@@ -260,22 +252,12 @@ class RemoteSweep:
         elif kind == UNLIKE:
             running.is_refused = True
             self._places.leave_out(running.place, event["line"])
-        elif kind == DONE and is_done(cell):
-            running.is_over = True
-            self._done += 1
-            summary = {**event["summary"], "run": str(cell.folder)}
-            self.outcome.summaries[cell.name] = summary
-            if not self._progress.is_live:
-                total = len(self._plan.cells)
-                self._say(f"{cell.name} is done ({self._done} of {total})")
-        elif kind == FAILED:
-            running.is_over = True
-            self._fail(cell, event["line"])
-        elif kind == WARNING and event["line"] not in self._warnings:
-            self._warnings.add(event["line"])
-            self._warn(f"{cell.name}: {event['line']}")
-        elif kind == STOPPED and "line" in event:
-            self._say(f"{cell.name}: {event['line']}")
+        elif kind == DONE and not is_done(cell):  # not everything has arrived
+            return
+        running.is_over |= kind in (DONE, FAILED)
+        if kind == FAILED:  # written down on the node, and here not yet
+            record_failure(self._plan, cell, event["line"])
+        self._tally.take_event(cell, event)
 
     def _bury(self, running: _Running, why: str) -> None:
         """Put a cell back that was lost; it is tried again, but not forever."""
@@ -287,22 +269,13 @@ class RemoteSweep:
             self._places.count_false_start(place, why)
             self._waiting.appendleft(cell)
             return
-        key, limit = (cell.name, saved_round(cell)), cell.config.restarts.limit
-        self._deaths[key] += 1
-        if self._deaths[key] >= limit:
-            self._fail(cell, f"{why}, {limit} times without a new checkpoint in between")
-            return
-        self._waiting.appendleft(cell)
-        self._say(f"{cell.name}: {why}; it is continued from round {key[1]}.")
-
-    def _fail(self, cell: Cell, line: str) -> None:
-        record_failure(self._plan, cell, line)
-        self.outcome.failed[cell.name] = line
-        self._say(f"{cell.name} failed: {line}")
+        self._tally.take_death(cell, why)
+        if cell.name in self._tally.left:
+            self._waiting.appendleft(cell)
 
     def _give_up(self, running: _Running, error: Exception) -> None:
         """Leave a cell to the process that has taken it over."""
-        self._say(f"{running.cell.name}: {error}")
+        self._say(f"{running.cell.label}: {error}")
         self._release(running)
 
     def _release(self, running: _Running) -> None:

@@ -15,7 +15,8 @@ from rookery.runs.resume import describe_change
 from rookery.sweeps.cells import has_begun
 from rookery.sweeps.changes import change_plan
 from rookery.sweeps.older import convert
-from rookery.sweeps.plan import Named, Plan
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.trust import Named
 
 
 def resumed_plan(

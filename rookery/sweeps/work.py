@@ -32,7 +32,8 @@ from rookery.sweeps.cells import (
     state_of,
     summary_of,
 )
-from rookery.sweeps.plan import Cell, Plan, refuse_unnamed
+from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.trust import refuse_unnamed
 
 Tell = Callable[..., None]
 """Called with an event, the name of a cell, and details."""

@@ -18,7 +18,8 @@ from rookery.stop import StopFlag
 from rookery.studies.statistics import bootstrap, interquartile_mean
 from rookery.sweeps.axes import Axis, Question
 from rookery.sweeps.export import MARL_EVAL
-from rookery.sweeps.plan import Named, new_plan
+from rookery.sweeps.planning import new_plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import work
 from tests.small import HUNT, overrides
 

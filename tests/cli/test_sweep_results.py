@@ -11,7 +11,8 @@ import pytest
 from rookery.cli import app as cli
 from rookery.stop import StopFlag
 from rookery.sweeps.axes import Axis, Question
-from rookery.sweeps.plan import Named, new_plan
+from rookery.sweeps.planning import new_plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import work
 from tests.small import HUNT, overrides
 

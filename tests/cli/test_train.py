@@ -18,9 +18,9 @@ from rookery.evaluation.play import agents_of
 from rookery.runs.claim import Claim
 from rookery.runs.configure import configure
 from rookery.stop import UNFINISHED, StopFlag
-from rookery.sweeps import local
+from rookery.sweeps import child
 from rookery.sweeps.local import LocalSweep
-from rookery.sweeps.plan import plan_seeds
+from rookery.sweeps.planning import plan_seeds
 from rookery.training.warnings import advise
 
 QUICK = {
@@ -203,13 +203,13 @@ def test_a_seed_can_print_as_much_as_it_likes(
 ) -> None:
     done = json.dumps({"event": "done", "cell": "seed-5", "summary": {"run": "a"}})
     code = f"""print("x" * 2**20); print("y", end=""); print({done!r})"""
-    monkeypatch.setattr(local, "CODE", code)
+    monkeypatch.setattr(child, "CODE", code)
     plan = plan_seeds(*configure("treasurehunt"), [5], tmp_path / "many")
     lines: list[str] = []
 
     outcome = LocalSweep(plan, StopFlag(), Unseen(), lines.append, lines.append).run()
 
-    assert outcome.summaries == {"seed-5": {"run": "a"}}
+    assert outcome.summaries == {"seed-5": {"run": str(tmp_path / "many" / "seed-5")}}
     assert lines == ["seed 5 is done (1 of 1)"]
 
 

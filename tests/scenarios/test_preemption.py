@@ -18,7 +18,9 @@ from rookery.runs.log import EVENTS, read_lines
 from rookery.stop import STOPPING, UNFINISHED
 from rookery.storage.checkpoints import checkpoints_in, is_whole, newest_whole
 from rookery.sweeps.axes import parse_words
-from rookery.sweeps.plan import Cell, Named, new_plan
+from rookery.sweeps.plan import Cell
+from rookery.sweeps.planning import new_plan
+from rookery.sweeps.trust import Named
 from tests.scenarios.conftest import PATIENCE, wait_for
 from tests.small import HUNT, overrides
 

@@ -15,7 +15,8 @@ import pytest
 
 import rookery
 from rookery.sweeps.axes import parse_seeds, parse_words
-from rookery.sweeps.plan import Plan, named_in, new_plan
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.planning import named_in, new_plan
 from tests.scenarios.conftest import PATIENCE, is_alive, wait_for
 from tests.small import overrides
 from tests.stress.kill_main import descendants

@@ -20,7 +20,8 @@ from rookery.storage.checkpoints import (
     sum_of_manifest,
 )
 from rookery.sweeps import estimate
-from rookery.sweeps.plan import Cell, Named, Plan
+from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import work
 from tests.sweeps.conftest import (
     FIELD,

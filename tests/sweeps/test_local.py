@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from rookery.stop import UNFINISHED, StopFlag
-from rookery.sweeps import local
+from rookery.sweeps import child, local
 from rookery.sweeps.cells import DONE, STOPPED, WAITING, saved_round, state_of
-from rookery.sweeps.local import CannotStart, LocalSweep
-from rookery.sweeps.plan import Named, Plan
+from rookery.sweeps.local import LocalSweep
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.tally import CannotStart
+from rookery.sweeps.trust import Named
 from tests.scenarios.conftest import is_alive, wait_for
 from tests.sweeps.conftest import (
     FIELD,
@@ -189,7 +191,7 @@ def test_a_cell_that_kills_its_process_again_and_again_counts_as_failed(
 def test_if_no_process_starts_the_sweep_ends_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "CODE", "raise SystemExit('error: no memory')")
+    monkeypatch.setattr(child, "CODE", "raise SystemExit('error: no memory')")
     said: list[str] = []
     sweep = LocalSweep(planned(tmp_path / "sweep"), StopFlag(), Quiet(), said.append, print)
 
@@ -232,9 +234,9 @@ def test_what_a_game_prints_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None
     told = {"event": "start", "cell": "a"}
     lines = ["3", "{}", '["event"]', json.dumps(told), '{"event":']
     code = f"print('x' * 2**20); print({chr(10).join(lines)!r}, end='')"
-    monkeypatch.setattr(local, "CODE", code)
-    process = local._Process([])
-    process.popen.wait()
+    monkeypatch.setattr(child, "CODE", code)
+    process = child.Child("rookery.sweeps.machine", [])
+    process.process.wait()
 
     assert process.new_events() == [told]
     assert process.new_events() == []

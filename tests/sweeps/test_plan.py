@@ -12,7 +12,9 @@ from rookery.errors import ConfigError
 from rookery.stop import StopFlag
 from rookery.sweeps.axes import parse_seeds, parse_words, read_question
 from rookery.sweeps.cells import unlike
-from rookery.sweeps.plan import SWEEP, Named, Plan, groups_of, named_in, new_plan
+from rookery.sweeps.plan import SWEEP, Plan
+from rookery.sweeps.planning import groups_of, named_in, new_plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import train_cell
 from tests.sweeps.conftest import FIELD, planned
 

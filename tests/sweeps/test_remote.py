@@ -13,18 +13,19 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.runs.claim import ClaimLost, is_held
+from rookery.runs.claim import Claim, ClaimLost, is_held
 from rookery.runs.run import Run
 from rookery.stop import StopFlag, Stopped
-from rookery.sweeps import remote
 from rookery.sweeps.axes import parse_words
-from rookery.sweeps.cells import failures, is_done
+from rookery.sweeps.cells import failures, is_done, saved_round
 from rookery.sweeps.cluster import Lost, Node
 from rookery.sweeps.host import CellHost, News, Task
-from rookery.sweeps.local import CannotStart
-from rookery.sweeps.plan import Named, Plan, new_plan
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.planning import new_plan
 from rookery.sweeps.remote import RemoteSweep
+from rookery.sweeps.tally import CannotStart
 from rookery.sweeps.transfer import Changes, Piece
+from rookery.sweeps.trust import Named
 from tests.small import HUNT, overrides
 
 pytestmark = pytest.mark.processes
@@ -231,7 +232,7 @@ def test_cells_that_are_stopped_save_and_their_state_arrives(tmp_path: Path) -> 
         training.run()
 
     (cell,) = plan.cells
-    saved = remote.saved_round(cell)
+    saved = saved_round(cell)
     assert 0 < saved < 400
     assert len((cell.folder / "metrics.jsonl").read_text().splitlines()) == saved
     assert not is_held(cell.folder)
@@ -284,10 +285,10 @@ def test_what_leads_out_of_the_folder_fails_the_cell_and_is_not_written(
 def test_a_cell_that_another_process_has_taken_over_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take_over(self: remote.Claim) -> None:
+    def take_over(self: Claim) -> None:
         raise ClaimLost("another process has it")
 
-    monkeypatch.setattr(remote.Claim, "check", take_over)
+    monkeypatch.setattr(Claim, "check", take_over)
     plan = planned(tmp_path)
     cluster = LocalCluster(1)
     training, said = sweep(plan, cluster)
@@ -295,7 +296,7 @@ def test_a_cell_that_another_process_has_taken_over_is_left_to_it(
     outcome = training.run()
 
     assert (outcome.summaries, outcome.failed) == ({}, {})
-    assert said == ["seed-0: another process has it"]
+    assert said == ["seed 0: another process has it"]
     assert all(host.is_over for host in cluster.hosts)
 
 

@@ -19,7 +19,8 @@ from rookery.runs.folder import SEEDS, SWEEP
 from rookery.stop import StopFlag
 from rookery.storage.summed_json import write_with_checksum
 from rookery.sweeps.cells import WAITING, state_of
-from rookery.sweeps.plan import Named, Plan, read_plan
+from rookery.sweeps.plan import Plan, read_plan
+from rookery.sweeps.trust import Named
 from rookery.sweeps.work import open_cell, work
 from tests.scenarios.conftest import wait_for
 from tests.small import GAME, SETTINGS, overrides

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from rookery.sweeps.cells import DONE, state_of
-from rookery.sweeps.plan import Named, Plan
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.trust import Named
 from tests.sweeps.conftest import FIELD, Command, digest_of, rounds_in
 
 pytestmark = pytest.mark.processes

@@ -23,7 +23,8 @@ from rookery.runs.session import Session
 from rookery.stop import UNFINISHED
 from rookery.sweeps.axes import Question
 from rookery.sweeps.cells import failures, record_failure
-from rookery.sweeps.plan import Named, Plan, new_plan
+from rookery.sweeps.plan import Plan
+from rookery.sweeps.planning import new_plan
 from rookery.sweeps.saving import longest_save, saving_seconds
 from rookery.sweeps.slurm import (
     Option,
@@ -34,6 +35,7 @@ from rookery.sweeps.slurm import (
     submit,
 )
 from rookery.sweeps.slurm_script import script_text
+from rookery.sweeps.trust import Named
 from tests.scenarios.conftest import wait_for
 from tests.small import GAME, SETTINGS
 

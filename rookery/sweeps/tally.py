@@ -1,0 +1,126 @@
+"""What has become of the cells of a sweep, and what the user is told of them.
+
+Whoever trains the cells, on this machine or on others, reports here what their processes
+tell. Every cell ends here exactly once: it is done, or it has failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rookery.errors import RookeryError
+from rookery.sweeps.cells import (
+    DONE,
+    FAILED,
+    STOPPED,
+    record_failure,
+    saved_round,
+)
+from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.work import WARNING
+
+MOST_FALSE_STARTS = 3
+"""If so many processes in a row die before they take a cell, no more are started."""
+
+Say = Callable[[str], None]
+
+
+class Progress(Protocol):
+    """Shows how far the cells are."""
+
+    is_live: bool
+    """Whether it is shown all the time, so that no lines are needed."""
+
+    def show(self, running: Sequence[str], done: int) -> None:
+        """Show the cells that are trained now, by name, and how many are done."""
+
+
+class CannotStart(RookeryError):
+    """Nothing takes a cell, here or on any node."""
+
+
+@dataclass
+class Outcome:
+    """What has become of the cells of a sweep."""
+
+    summaries: dict[str, Any] = field(default_factory=dict)
+    """Of every cell that was finished now, by name."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """One line for every cell that has failed, by name."""
+
+
+class Tally:
+    """Counts the cells of a sweep that are done, have failed or are left.
+
+    Args:
+        plan: of the sweep.
+        progress: shows how far every cell is.
+        say: called with lines for the user.
+        warn: called with the cells' warnings; the same one of several cells only once.
+    """
+
+    def __init__(self, plan: Plan, progress: Progress, say: Say, warn: Say) -> None:
+        self._plan, self._progress, self._say, self._warn = plan, progress, say, warn
+        self._deaths: Counter[tuple[str, int]] = Counter()
+        self._warnings: set[str] = set()
+        self._done = 0
+        self.left = {cell.name: cell for cell in plan.cells}
+        """Cells that are not known to be done or to have failed, by name."""
+        self.outcome = Outcome()
+
+    def show(self, running: Iterable[Cell]) -> None:
+        """Show which cells are trained now, and how many are done."""
+        self._progress.show([cell.name for cell in running], self._done)
+
+    def take_event(self, cell: Cell, event: Mapping[str, Any]) -> None:
+        """Take in what the process of a cell has told."""
+        kind = event["event"]
+        if cell.name not in self.left:
+            return
+        if kind == DONE:
+            self.take_done(cell)
+            summary = {**event["summary"], "run": str(cell.folder)}
+            self.outcome.summaries[cell.name] = summary
+            if not self._progress.is_live:
+                total = len(self._plan.cells)
+                self._say(f"{cell.label} is done ({self._done} of {total})")
+        elif kind == FAILED:
+            self.take_failed(cell, event["line"])
+        elif kind == WARNING and event["line"] not in self._warnings:
+            self._warnings.add(event["line"])
+            self._warn(f"{cell.label}: {event['line']}")
+        elif kind == STOPPED and "line" in event:
+            self._say(f"{cell.label}: {event['line']}")
+
+    def take_done(self, cell: Cell) -> None:
+        """Count a cell as done."""
+        del self.left[cell.name]
+        self._done += 1
+
+    def take_failed(self, cell: Cell, line: str) -> None:
+        """Count a cell as failed, as its process has written down, and say so."""
+        del self.left[cell.name]
+        self.outcome.failed[cell.name] = line
+        self._say(f"{cell.label} failed: {line}")
+
+    def fail(self, cell: Cell, line: str) -> None:
+        """Write down that a cell has failed, count it and say so."""
+        record_failure(self._plan, cell, line)
+        self.take_failed(cell, line)
+
+    def take_death(self, cell: Cell, how: str) -> None:
+        """Say that the process of a cell has died; too often, and the cell has failed.
+
+        Args:
+            cell: whose process it was.
+            how: it died, as a sentence without its end.
+        """
+        saved, limit = saved_round(cell), cell.config.restarts.limit
+        self._deaths[cell.name, saved] += 1
+        if self._deaths[cell.name, saved] < limit:
+            self._say(f"{cell.label}: {how}; it is continued from round {saved}.")
+        else:
+            self.fail(cell, f"{how}, {limit} times without a new checkpoint in between")
