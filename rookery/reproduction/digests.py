@@ -69,6 +69,27 @@ RECORDED: dict[str, tuple[Fingerprint, ...]] = {
             | {"bits": "b7a481c7121caafc866ee0c290e40b86c8dcdb52ade64e833d7acdd6e5e16e1c"},
         ),
     ),
+    "climbing-lenient": (
+        Fingerprint(
+            "c2cb9803e8c22acaad429be5e9a219b7aadd86c0f61150fea5d10b9bedb1e2b3",
+            VERSIONS
+            | {"bits": "b7a481c7121caafc866ee0c290e40b86c8dcdb52ade64e833d7acdd6e5e16e1c"},
+        ),
+    ),
+    "penalty-0": (
+        Fingerprint(
+            "78b0602bb801e6a7d5288b33f2f635df8aac70b2ad3fae04bcf6a977e882ac71",
+            VERSIONS
+            | {"bits": "cf844770c7df3802d10166f11cc4da53e2eb92541dfb3e24e59407dbb727729e"},
+        ),
+    ),
+    "penalty-100": (
+        Fingerprint(
+            "a6e3286befda5b18f444b7171fd2526547e34697084864489b0abfcbcbeabc0e",
+            VERSIONS
+            | {"bits": "e5f6532ffd25d07053ad32aaf6d601ecdd4c7aa13932c8c75abcf73e72f6eaf0"},
+        ),
+    ),
     "prisoners-dilemma": (
         Fingerprint(
             "6ce2c7f83409db29eb9d304d4aed34fd966724148b48332eb9de99f7f374b2c3",
