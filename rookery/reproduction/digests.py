@@ -111,5 +111,33 @@ RECORDED: dict[str, tuple[Fingerprint, ...]] = {
             | {"bits": "cb8c867cdb3463f5591f91d3f928118c5a73b67bfae393ce944315b2d6f9163a"},
         ),
     ),
+    "climbing-repeated": (
+        Fingerprint(
+            "6a9abbf60b1afad1f9d6e4451c5eedfae38280a55109d1942a19613d1dcd731a",
+            VERSIONS
+            | {"bits": "1f332afb0bf02d2b24342e5f6420a1f12a168996b8c8336604cdc073061a5ddb"},
+        ),
+    ),
+    "cartpole-ppo": (
+        Fingerprint(
+            "5dd947964a8dc10b1bc29e69a15bed6810fcdda2ec47afb4871f87c9cf3eb26a",
+            VERSIONS
+            | {"bits": "4382d29a0ccf12a54c91113bfa0657a078b3c4e9d5c0bca2d011f82e04a61eba"},
+        ),
+    ),
+    "cartpole-dqn": (
+        Fingerprint(
+            "4c3659cf0a659f1a021e4c62ad03e64c3083579c2c6dc918030486d757525cab",
+            VERSIONS
+            | {"bits": "db8f3d4e3676838b99b0c151c35c2149cb36e4d1f94dc4840562d82602f15f91"},
+        ),
+    ),
+    "treasurehunt-forager": (
+        Fingerprint(
+            "a04b163c42d376deb25c71413982728e5c50a602e1b9194ec4d9ed559752f679",
+            VERSIONS
+            | {"bits": "68d771b5a177d7bbc8c7e97724c53cc4437de79f6be6613eb4a20010446b3b81"},
+        ),
+    ),
 }
 """By the name of the result."""
