@@ -1,4 +1,7 @@
-"""A game whose settings say that it fails, and that is slow while a file exists."""
+"""A game whose settings say that it fails, and that is slow while a file exists.
+
+Then every round takes at least `pause` seconds.
+"""
 
 import os
 import signal
@@ -20,6 +23,7 @@ class Field(grid.GridGame):
         turns: int = 8
         fails: bool = False
         dies: bool = False
+        pause: float = 0.05
 
     def declare(self):
         self.berry = grid.Kind(value=1.0, layer="berries")
@@ -31,7 +35,7 @@ class Field(grid.GridGame):
         if self.settings.dies and number == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         if SLOW.exists():
-            time.sleep(0.05)
+            time.sleep(self.settings.pause)
 
     def before(self, world):
         world.sprinkle(self.berry, chance=0.2)
