@@ -83,7 +83,7 @@ class Cluster:
     Args:
         cpus: how many the node pretends to have.
         requeue_seconds: how long a job that was put back into the queue has to wait: at
-            least 5.
+            least 5. It is also how long the daemons may take to start a job.
         kill_wait: seconds from SIGTERM to SIGKILL.
         grace: seconds that jobs of `low` have when the node is taken away from them.
         largest_array: how many tasks a job array can have.

@@ -14,6 +14,13 @@ SLOW: dict[str, tuple[str, ...]] = {
     "references": (),
     "scenarios": (),
     "stress": (),
+    "sweeps/test_attempts.py": (
+        "test_a_cell_that_ends_its_process_is_tried_a_few_times_and_the_others_are_trained",
+        "test_a_killed_process_that_has_saved_a_checkpoint_does_not_count",
+        "test_a_process_that_dies_before_the_cell_goes_on_counts",
+        "test_a_process_that_dies_on_another_machine_counts",
+        "test_only_deaths_in_a_row_count",
+    ),
     "sweeps/test_local.py": (),
     "actor/test_hidden.py": (),
     "actor/test_same_input.py": (),

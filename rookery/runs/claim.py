@@ -128,24 +128,31 @@ class Claim(Ownership):
     def __init__(self, folder: Path) -> None:
         self._folder, self._me = folder, Holder.this_process()
         self.token = self._me.token
-        self._renewed = time.monotonic()
+        self._renewed, self._is_closed = time.monotonic(), False
         try:
             self._descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise cannot_read(folder, error) from error
         try:
-            self._path, self.is_from_elsewhere = self._take()
+            self._path, self.predecessor = self._take()
         except BaseException as error:
             os.close(self._descriptor)
             if isinstance(error, OSError):
                 raise cannot_write(folder, error) from error
             raise
 
-    def _take(self) -> tuple[Path, bool]:
-        """Create the next claim; return it, and whether it is taken over from elsewhere.
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether it was taken over from a process on another machine.
 
-        That is a claim that was not given up, by a process that may still run for all that
-        this machine knows, or that ended when its machine did.
+        That may still run for all that this machine knows, or ended when its machine did.
+        """
+        return self.predecessor is not None and not self.predecessor.is_near(self._me)
+
+    def _take(self) -> tuple[Path, Holder | None]:
+        """Create the next claim; return it, and who held the last one if it is not ended.
+
+        That process did not give its claim up: it has died, or at least seems to.
         """
         before = _newest(self._folder)
         if before and (why := self._why_held(before)):
@@ -162,9 +169,7 @@ class Claim(Ownership):
         for old in _claims(self._folder):
             if _number(old) < number:
                 old.unlink(missing_ok=True)
-        if before is None or before.has_ended:
-            return path, False
-        return path, before.holder is not None and not before.holder.is_near(self._me)
+        return path, before.holder if before else None
 
     def _why_held(self, claim: _Found) -> str:
         """Return who holds a claim, and what to do; '' if nobody does."""
@@ -234,7 +239,10 @@ class Claim(Ownership):
                 os.utime(self._path)  # the file server sets its own time
 
     def close(self) -> None:
-        """Give the folder up, for the next process to take."""
+        """Give the folder up, for the next process to take; once more does no harm."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             with suppress(OSError):
                 # Not just deleted: numbers grow, or a slow process could claim an old one.

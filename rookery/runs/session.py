@@ -98,6 +98,7 @@ class Session:
         resume: whether to continue the run in the folder; otherwise a new one is started.
             None continues it if it has begun.
         planned: what the plan of its sweep says about it, if it is in one.
+        claim: on the folder, if it is claimed already; the session gives it up at its end.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Session:
         stop: StopFlag | None = None,
         resume: bool | None = False,
         planned: Planned | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self.config, self.folder, self._planned = config, folder, planned
         self.say: Callable[[str], None] = lambda line: None
@@ -117,7 +119,7 @@ class Session:
         self.note = ""
         """A line that the user should see before training starts."""
         self._attempt = Attempts(self._warn)
-        self._claim = Claim(folder)
+        self._claim = claim or Claim(folder)
         world_turns = config.turns_per_round * config.worlds
         self.log = RunLog(folder, self._attempt, world_turns, self._claim)
         if resume is None:  # only known since nobody else can start it

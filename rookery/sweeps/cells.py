@@ -25,7 +25,8 @@ from rookery.storage.checkpoints import checkpoints_in, number_of, read_manifest
 from rookery.storage.files import replace_whole
 from rookery.sweeps.plan import Cell, Plan
 
-FAILURES = "failures"
+FAILURES, ATTEMPTS = "failures", "attempts"
+"""Folders with a file for each cell that has failed, or is being trained."""
 DONE, FAILED, RUNNING, STOPPED, WAITING = "done", "failed", "running", "stopped", "waiting"
 STATES = (DONE, RUNNING, FAILED, STOPPED, WAITING)
 """`stopped` cells have begun and are not running; `waiting` ones have not begun."""
@@ -35,7 +36,7 @@ def state_of(plan: Plan, cell: Cell) -> str:
     """Return how far a cell is: one of STATES."""
     if is_done(cell):
         return DONE
-    if _failure_file(plan, cell).exists():
+    if file_of(plan, FAILURES, cell).exists():
         return FAILED
     if not cell.folder.exists():
         return WAITING
@@ -107,7 +108,7 @@ def summary_of(cell: Cell) -> dict[str, Any]:
 
 def record_failure(plan: Plan, cell: Cell, line: str) -> None:
     """Write down that a cell has failed, so that nobody takes it again."""
-    file = _failure_file(plan, cell)
+    file = file_of(plan, FAILURES, cell)
     file.parent.mkdir(exist_ok=True)
     content = {
         "cell": cell.name,
@@ -123,7 +124,7 @@ def failures(plan: Plan) -> dict[str, str]:
     lines: dict[str, str] = {}
     for cell in plan.cells:
         with suppress(OSError, ValueError, KeyError):
-            content: dict[str, Any] = json.loads(_failure_file(plan, cell).read_text())
+            content: dict[str, Any] = json.loads(file_of(plan, FAILURES, cell).read_text())
             lines[cell.name] = str(content["line"])
     return lines
 
@@ -151,9 +152,11 @@ def unlike(plan: Plan) -> dict[str, str]:
 
 
 def forget_failures(plan: Plan) -> None:
-    """Let failed cells be tried again."""
-    shutil.rmtree(plan.folder / FAILURES, ignore_errors=True)
+    """Let failed cells be tried again, as often as if they had never been tried."""
+    for name in (FAILURES, ATTEMPTS):
+        shutil.rmtree(plan.folder / name, ignore_errors=True)
 
 
-def _failure_file(plan: Plan, cell: Cell) -> Path:
-    return plan.folder / FAILURES / f"{re.sub(os.sep, ',', cell.name)}.json"
+def file_of(plan: Plan, folder: str, cell: Cell) -> Path:
+    """Return the file about a cell in a folder of the sweep."""
+    return plan.folder / folder / f"{re.sub(os.sep, ',', cell.name)}.json"

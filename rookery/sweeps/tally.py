@@ -118,6 +118,8 @@ class Tally:
             cell: whose process it was.
             how: it died, as a sentence without its end.
         """
+        if cell.name not in self.left:  # another process has taken it, and ended it
+            return
         saved, limit = saved_round(cell), cell.config.restarts.limit
         self._deaths[cell.name, saved] += 1
         if self._deaths[cell.name, saved] < limit:

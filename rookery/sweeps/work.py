@@ -14,12 +14,13 @@ from rookery.config.parse import merge
 from rookery.config.run import Config
 from rookery.errors import ConfigError, RookeryError
 from rookery.plugins import describe_error
-from rookery.runs.claim import ClaimLost, InUse
+from rookery.runs.claim import Claim, ClaimLost, InUse
 from rookery.runs.folder import CONFIG
 from rookery.runs.resume import resumed_config
 from rookery.runs.run import Run
 from rookery.runs.session import Planned, Session
 from rookery.stop import StopFlag, Stopped
+from rookery.sweeps.attempts import attempt
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
@@ -97,8 +98,9 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
     """
     tell(START, cell.name, round=saved_round(cell))  # building may be what it dies of
     try:
-        with standard_state():
-            session = open_cell(plan, cell, stop)
+        _make_folder(plan, cell)
+        with standard_state(), attempt(plan, cell) as claim:
+            session = open_cell(plan, cell, stop, claim=claim)
             session.say = lambda line: tell(WARNING, cell.name, line=line)
             session.show_warning = session.say
             session.run(lambda result: None)
@@ -124,6 +126,7 @@ def open_cell(
     cell: Cell,
     stop: StopFlag,
     revise: Callable[[Config], Config] = lambda config: config,
+    claim: Claim | None = None,
 ) -> Session:
     """Return the session that starts a cell, or continues it with all changes of the plan.
 
@@ -132,14 +135,14 @@ def open_cell(
         cell: to be trained.
         stop: asks the session to stop.
         revise: returns the configuration to use, given the one that is asked for.
+        claim: on the cell, if it is claimed already.
 
     Raises:
         InUse: if another process trains it.
         ConfigError: if it cannot be continued like that, or names code that the user has
             not named.
     """
-    _refuse_link(plan, cell)
-    cell.folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(plan, cell)
     entry, config = cell.entry, cell.config
     if has_begun(cell):
         run = Run(cell.folder, cell.entry.name, list(plan.named.algorithms))
@@ -152,14 +155,19 @@ def open_cell(
     settings = {**cell.group.seal.get("settings", {}), "seed": cell.seed}
     seal = {**cell.group.seal, "settings": settings} if cell.group.seal else {}
     planned = Planned(seal, len(cell.changes))
-    return Session(entry, revise(config), cell.folder, stop, resume=None, planned=planned)
+    return Session(entry, revise(config), cell.folder, stop, None, planned, claim)
 
 
-def _refuse_link(plan: Plan, cell: Cell) -> None:
-    """Refuse a cell that is a link: training it would write outside the sweep's folder."""
+def _make_folder(plan: Plan, cell: Cell) -> None:
+    """Make the folder of a cell, if it has none.
+
+    Raises:
+        ConfigError: if it is a link: training it would write outside the sweep's folder.
+    """
     for folder in (plan.folder / cell.group.folder, cell.folder):
         if folder != plan.folder and folder.is_symlink():
             raise ConfigError(
                 f"{folder} is a link, and a sweep must not contain links: put the folder "
                 "itself there."
             )
+    cell.folder.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,10 @@ def test_a_folder_that_was_given_up_can_be_taken_again_with_a_higher_number(
     tmp_path: Path,
 ) -> None:
     Claim(tmp_path).close()
-    Claim(tmp_path).close()
+    claim = Claim(tmp_path)
+    assert claim.predecessor is None
+    claim.close()
+    claim.close()  # once more does no harm
 
     assert names(tmp_path) == ["claim-2-ended"]
 
@@ -98,6 +101,8 @@ def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path) -> 
 
     claim = Claim(tmp_path)
 
+    assert claim.predecessor is not None
+    assert claim.predecessor.pid == holder.pid
     assert not claim.is_from_elsewhere
     claim.close()
 

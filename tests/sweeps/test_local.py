@@ -12,10 +12,18 @@ import pytest
 
 from rookery.stop import UNFINISHED, StopFlag
 from rookery.sweeps import child, local
-from rookery.sweeps.cells import DONE, STOPPED, WAITING, saved_round, state_of
+from rookery.sweeps.cells import (
+    DONE,
+    FAILED,
+    STOPPED,
+    WAITING,
+    failures,
+    saved_round,
+    state_of,
+)
 from rookery.sweeps.local import LocalSweep
 from rookery.sweeps.plan import Plan
-from rookery.sweeps.tally import CannotStart
+from rookery.sweeps.tally import CannotStart, Tally
 from rookery.sweeps.trust import Named
 from tests.scenarios.conftest import is_alive, wait_for
 from tests.sweeps.conftest import (
@@ -186,6 +194,19 @@ def test_a_cell_that_kills_its_process_again_and_again_counts_as_failed(
     )
     assert line in command.said
     assert state_of(plan_of(command), plan_of(command).cells[1]) == DONE
+
+
+def test_a_death_is_not_counted_once_another_process_has_ended_the_cell(
+    tmp_path: Path,
+) -> None:
+    plan, said = planned(tmp_path / "sweep", "restarts.limit=1"), list[str]()
+    tally, cell = Tally(plan, Quiet(), said.append, print), plan.cells[0]
+    tally.take_event(cell, {"event": FAILED, "line": "its process died once"})
+
+    tally.take_death(cell, "its process was killed by SIGKILL")
+
+    assert said == [f"{cell.label} failed: its process died once"]
+    assert failures(plan) == {}
 
 
 def test_if_no_process_starts_the_sweep_ends_with_the_reason(

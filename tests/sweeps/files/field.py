@@ -1,5 +1,10 @@
-"""A game whose settings say that it fails, and that is slow while a file exists."""
+"""A game whose settings say that it fails, dies or crashes.
 
+While the file that SLOW names exists, every round takes at least `pause` seconds. While the
+one that DEADLY names exists, no process survives building it.
+"""
+
+import ctypes
 import os
 import signal
 import time
@@ -7,7 +12,7 @@ from pathlib import Path
 
 from rookery.games import gridworld as grid
 
-SLOW = Path(os.environ.get("SLOW", "/nonexistent"))
+SLOW, DEADLY = (Path(os.environ.get(x, "/nonexistent")) for x in ("SLOW", "DEADLY"))
 
 
 class Field(grid.GridGame):
@@ -20,8 +25,12 @@ class Field(grid.GridGame):
         turns: int = 8
         fails: bool = False
         dies: bool = False
+        crashes: bool = False
+        pause: float = 0.05
 
     def declare(self):
+        if DEADLY.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
         self.berry = grid.Kind(value=1.0, layer="berries")
         self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
 
@@ -30,8 +39,10 @@ class Field(grid.GridGame):
             raise ValueError("requested by a test")
         if self.settings.dies and number == 3:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.settings.crashes and number == 3:
+            ctypes.string_at(0)
         if SLOW.exists():
-            time.sleep(0.05)
+            time.sleep(self.settings.pause)
 
     def before(self, world):
         world.sprinkle(self.berry, chance=0.2)
