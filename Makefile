@@ -19,7 +19,7 @@ INSTALLED := .venv/.installed
 .DEFAULT_GOAL := test
 
 test: check
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup --durations 20
 
 quick: install
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup -m "not slow"
