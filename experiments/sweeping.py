@@ -83,6 +83,8 @@ class Account:
     """What was done to a sweep, and the result."""
 
     cells: int = 0
+    wanted: int = 0
+    """How many processes were to be killed."""
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     starts: int = 0
     """How often the sweep was started or gone on with."""
@@ -105,25 +107,26 @@ class Account:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing was lost."""
+        """Whether all kills were made, and nothing was lost."""
         wrong = self.hangs or self.doubled or self.missing or self.different or self.left
         is_complete = self.done == self.cells == self.rows
-        bounded = (
-            self.most_again <= EVERY and self.again <= sum(self.kills.values()) * EVERY
-        )
-        return not wrong and is_complete and bounded
+        kills = sum(self.kills.values())
+        bounded = self.most_again <= EVERY and self.again <= kills * EVERY
+        return kills == self.wanted and not wrong and is_complete and bounded
 
 
 @dataclass
 class Save:
     """What became of a run that was told to leave while it had much to save."""
 
+    wanted: int = 0
+    """MiB that the checkpoint was to have at least."""
     mib: float = 0.0
     """Of the checkpoint."""
     seconds: float = 0.0
     """From SIGUSR1 until the run had left."""
     was_saving: bool = False
-    """Whether it was saving when SIGTERM came."""
+    """Whether it was saving when SIGTERM came; if not, give it more to save."""
     exit_code: int = 0
     is_whole: bool = False
     is_same: bool = False
@@ -131,8 +134,9 @@ class Save:
 
     @property
     def is_right(self) -> bool:
-        """Whether it was saved whole."""
-        return self.is_whole and self.is_same and self.exit_code == 75
+        """Whether it was large, interrupted while it was saved, and saved whole."""
+        is_slow = self.mib >= self.wanted and self.was_saving
+        return is_slow and self.is_whole and self.is_same and self.exit_code == 75
 
 
 def planning(folder: Path, axis: str, rounds: int, seeds: int) -> list[str]:
@@ -190,7 +194,7 @@ def kill(folder: Path, sweep: int, kind: str, rng: random.Random, account: Accou
 
 def disturb(folder: Path, kills: int, rounds: int, seeds: int, seed: int) -> Account:
     """Train a sweep whose processes are killed again and again."""
-    rng, account, began = random.Random(seed), Account(), time.monotonic()
+    rng, account, began = random.Random(seed), Account(wanted=kills), time.monotonic()
     command = planning(folder, DISTURBED, rounds, seeds)
     process = start(command)
     account.starts = 1
@@ -251,7 +255,7 @@ def output_of(command: str, folder: Path) -> dict[str, Any]:
 def save_slowly(folder: Path, mib: int) -> Save:
     """Stop a run that has much to save, twice, and resume it."""
     (folder / "wide.py").write_text(WIDE)
-    game, save = f"{folder / 'wide.py'}:Wide", Save()
+    game, save = f"{folder / 'wide.py'}:Wide", Save(wanted=mib)
     per_round = WIDE_ROW * WIDE_WORLDS * WIDE_TURNS
     needed = mib * 2**20 // per_round + 2
     settings = {
@@ -304,7 +308,9 @@ def report(console: Console, account: Account, save: Save | None) -> None:
     }
     if save is not None:
         rows["a slow save"] = (
-            f"{save.mib:.0f} MiB in {save.seconds:.1f} s, exit code {save.exit_code}, "
+            f"{save.mib:.0f} MiB in {save.seconds:.1f} s, "
+            f"{'still' if save.was_saving else 'NOT'} being saved when SIGTERM came, "
+            f"exit code {save.exit_code}, "
             f"{'whole' if save.is_whole else 'NOT WHOLE'}, "
             f"{'the same digest' if save.is_same else 'ANOTHER DIGEST'}"
         )

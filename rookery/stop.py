@@ -96,8 +96,9 @@ class StopFlag:
             yield
         finally:
             for number, old in before.items():
-                if not (to_the_end and self.is_set and number != signal.SIGINT):
-                    signal.signal(number, old)
+                is_leaving = to_the_end and self.is_set and number != signal.SIGINT
+                # Not our handler, which Python removes some time before the process ends.
+                signal.signal(number, signal.SIG_IGN if is_leaving else old)
 
     def _leave(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
