@@ -15,7 +15,7 @@ from rookery.api.sweep_results import Sweep
 from rookery.config.messages import KeyPath, shown, toml_value
 from rookery.config.parse import plain
 from rookery.config.run import all_in_one
-from rookery.errors import ConfigError, RookeryError, warn
+from rookery.errors import ConfigError, RookeryError, checked, warn
 from rookery.games.registry import find
 from rookery.local_code import is_code, is_local, name_of, short_name
 from rookery.printing import command, err, say
@@ -260,6 +260,7 @@ def sweep(
     question = Question(names, (), tuple(parse_seeds(seeds)), fixed)
     folder = None if run is None else Path(run)
     if search is not None:
+        _check_search(search, trials, metric, pruning, search_seed)
         space, single = _space(vary or {})
         fixed = (*fixed, *single)
         asked = SearchQuestion(
@@ -281,6 +282,19 @@ def sweep(
         plan = new_plan(question, folder, _importable(named_in(question)))
     train_cells(plan, progress)
     return Sweep(plan.folder)
+
+
+def _check_search(
+    search: Any, trials: Any, metric: Any, pruning: Any, search_seed: Any
+) -> None:
+    """Check the kinds of the arguments of a search."""
+    checked("search", search, str)
+    if trials is not None:
+        checked("trials", trials, int)
+    if metric is not None:
+        checked("metric", metric, str)
+    checked("pruning", pruning, bool)
+    checked("search_seed", search_seed, int)
 
 
 def _importable(named: Named) -> Named:

@@ -189,17 +189,17 @@ def trial_group(plan: Plan, settings: Mapping[str, str]) -> Group:
     (group,) = groups_of(question, plan.named, plan.folder / SWEEP)
     config = resolve(group.tree, entry.settings)
     check_agents(build_agents(config, agents_of(entry, config)), config.worlds)
-    seal = {
-        **group.seal,
-        "files": {
-            name: search.files.get(name, x) for name, x in group.seal["files"].items()
-        },
-        "begun": base.seal["begun"],
-    }
+    seal = {**group.seal, "begun": base.seal["begun"]}
+    seal["files"] = _as_planned(seal["files"], search.files)
     if not any(_says_origin(key) for key in settings):
-        seal["from"] = base.seal["from"]
+        seal["from"] = _as_planned(seal["from"], base.seal["from"])
     group = replace(group, folder=trial_name(len(plan.groups)), seal=seal)
     return _called(group, base, entry)
+
+
+def _as_planned(sums: Mapping[str, str], planned: Mapping[str, str]) -> dict[str, str]:
+    """Return checksums as they were when the search was planned, if they are known."""
+    return {name: planned.get(name, checksum) for name, checksum in sums.items()}
 
 
 def _says_origin(key: str) -> bool:

@@ -314,6 +314,8 @@ def test_python_refuses_what_it_cannot_vary_or_search(tmp_path: Path) -> None:
         rookery.sweep("tag", vary={"discount": "0.1..0.9"}, run=folder)
     with pytest.raises(ConfigError, match="there is nothing to search"):
         rookery.sweep("tag", search="optuna", trials=3, run=folder)
+    with pytest.raises(ConfigError, match=r"trials is '3', expected a whole number"):
+        rookery.sweep("tag", search="optuna", trials="3", run=folder)  # type: ignore[arg-type]
     assert not folder.exists()
 
 
