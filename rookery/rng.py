@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     LEARNER_NOISE = 10
     PROBE = 11
     AFTER_TRAINING = 12
+    SEARCH = 13
 
 
 def keyed_seed(seed: int, purpose: Purpose, *path: int) -> int:

@@ -149,6 +149,7 @@ SLOW: dict[str, tuple[str, ...]] = {
         "test_staghunt_is_a_dilemma_of_fear_only",
     ),
     "sweeps/test_remote.py": (),
+    "sweeps/test_search.py": (),
     "supervisor/test_child.py": ("test_children_import_nothing_that_only_main_needs",),
     "training/test_executors.py": (
         "test_a_run_that_is_killed_again_and_again_gives_the_same_bits",

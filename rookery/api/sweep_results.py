@@ -20,8 +20,9 @@ from rookery.runs.log import METRICS, read_lines
 from rookery.studies.aggregates import performance_profile, probability_of_improvement
 from rookery.sweeps.export import RLIABLE, export_scores
 from rookery.sweeps.references import references_of
-from rookery.sweeps.scores import GAME, CellScores, SweepScores, label_of
+from rookery.sweeps.scores import GAME, CellScores, SweepScores, label_of, value_of
 from rookery.sweeps.tables import NORMALISED, Comparison, combination_rows, results_of
+from rookery.sweeps.trials import best_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +81,8 @@ class Sweep:
     def table(self) -> DataFrame:
         """Return one row per combination: its settings, and scores over its seeds.
 
+        Of a search, the rows are its trials, best first: `value` is what it maximises.
+
         Scores are interquartile means over seeds, with the bounds of 95 % bootstrap
         intervals in the columns `…_low` and `…_high`: `return` and the game's counts over
         the last quarter of the rounds, and `trained`, of the last evaluation, if there is
@@ -90,6 +93,20 @@ class Sweep:
         scores = self._scores()
         rows = combination_rows(scores, references_of(scores, self._named))
         return pandas_or_advice().DataFrame(rows)
+
+    def best(self) -> dict[str, Any]:
+        """Return what the best trial of a search so far was given, by setting.
+
+        With the settings that all trials have in common, it can be trained with other
+        seeds: `rookery.train(game, seeds=range(10, 20), **common, **sweep.best())`.
+        """
+        scores = self._scores()
+        trial = best_of(scores.trials)
+        if scores.search is None:
+            raise ConfigError(f"{self.path} is no search: compare its settings in a table.")
+        if trial is None:
+            raise ConfigError(f"no trial of {self.path} is complete yet: let it train.")
+        return {key: value_of(text) for key, text in trial.settings.items()}
 
     def aggregate(self, metric: str | None = None) -> DataFrame:
         """Return one row per variant: the interquartile mean over all tasks and seeds.

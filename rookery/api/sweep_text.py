@@ -21,7 +21,7 @@ def sweep_tables(
     results: Results, width: int | None = None
 ) -> tuple[list[TextTable], list[str]]:
     """Return the tables of a sweep that fit a width, and notes on them."""
-    tables = _table(results.rows).fitted(width)
+    tables = _table(results.rows).fitted(width) if results.rows else []
     if results.aggregates:
         over_tasks = _table(results.aggregates)
         over_tasks.title = f"over {results.aggregates[0]['tasks']} tasks"

@@ -174,6 +174,11 @@ def _resume_sweep(
     algorithms, tree = [_name(code) for code in listed], tree_of(settings)
     probes, games = probes_in(tree), [] if name is None else [name]
     plan = resumed_plan(path, Named(games, algorithms, probes), tree, output.say)
+    if plan.search is not None and output.callback is not None:
+        raise ConfigError(
+            f"{path} is a search, which is trained in processes of its own: resume it "
+            "without a callback."
+        )
     if output.callback is None and not any(map(is_local, [*games, *algorithms, *probes])):
         train_cells(plan, output.progress)
     else:

@@ -12,6 +12,15 @@ from typer.core import TyperGroup
 
 from rookery.cli.options import AsJson, NamedAlgorithms, Until, flag
 from rookery.cli.place import LOCAL, On, Place, RayAddress, place_of
+from rookery.cli.search import (
+    Engine,
+    Maximised,
+    NoPruning,
+    NumberOfTrials,
+    SearchOptions,
+    SearchSeed,
+    refuse_place,
+)
 from rookery.cli.slurm import SlurmOptions, submit_sweep
 from rookery.cli.sweep_results import NamedGames, SweepFolder, export, table
 from rookery.cli.until import end_time
@@ -22,6 +31,8 @@ from rookery.stop import UNFINISHED, StopFlag, Stopped
 if TYPE_CHECKING:
     from rookery.sweeps.axes import Question
     from rookery.sweeps.plan import Plan
+    from rookery.sweeps.search_plan import SearchQuestion
+    from rookery.sweeps.trust import Named
     from rookery.sweeps.verify import Verified
 
 PLAN = "plan"
@@ -50,7 +61,8 @@ def describe_sweep() -> None:
 
     `rookery sweep GAME[,GAME] seeds=0..9 learning_rate=1e-4,3e-4 --run FOLDER`
     trains every combination. Ranges: game.agents=2..5. Settings that vary together:
-    learning_rate:batch_size=1e-4:32,3e-4:64.
+    learning_rate:batch_size=1e-4:32,3e-4:64. To try only some combinations
+    and find the best: --search optuna --trials 40.
     """
 
 
@@ -78,42 +90,90 @@ def plan(
     ray_address: RayAddress = None,
     slurm: SlurmOptions = None,
     until: Until = None,
+    engine: Engine = None,
+    trials: NumberOfTrials = None,
+    metric: Maximised = None,
+    search_seed: SearchSeed = None,
+    no_pruning: NoPruning = False,
     as_json: AsJson = False,
 ) -> None:
     """Plan a sweep and train it; `plan` can be left out."""
-    from rookery.sweeps.planning import groups_of, named_in, new_plan
+    from rookery.sweeps.planning import groups_of, new_plan
+    from rookery.sweeps.search_plan import SearchQuestion, base_of, plan_search
     from rookery.sweeps.trust import Named
 
+    options = SearchOptions(engine, trials, metric, search_seed, no_pruning)
+    options.check(on, plan_file)
     place = place_of(on, ray_address, slurm, until)
-    question = _question(words or [], plan_file)
+    question = _question(words or [], plan_file, options)
     named = Named(games or [], algorithms or [], probes or [])
     if plan_file is None:  # what the user has typed is named; what is in a file is not
-        named = named.with_all(named_in(question))
-    if dry:
-        _estimate(question, groups_of(question, named, plan_file), as_json)
-        return
-    planned = new_plan(question, folder, named, plan_file)
+        named = named.with_all(_code_in(question))
+    if isinstance(question, SearchQuestion):
+        refuse_place(on)
+        if dry:
+            base = base_of(question, named, plan_file)
+            _estimate(question.question, [base] * (question.trials or 0), as_json)
+            return
+        planned = plan_search(question, folder, named, plan_file)
+    else:
+        if dry:
+            _estimate(question, groups_of(question, named, plan_file), as_json)
+            return
+        planned = new_plan(question, folder, named, plan_file)
     if not as_json:
-        cells, groups = len(planned.cells), len(planned.groups)
-        seeds = len(planned.seeds)
-        say(f"{planned.folder}: {cells} cells ({groups} × {seeds} seeds)")
+        say(_summary(planned))
     _train(planned, place, until, as_json)
 
 
-def _question(words: list[str], plan_file: Path | None) -> Question:
-    from rookery.sweeps.axes import parse_seeds, parse_words, read_question
+def _summary(plan: Plan) -> str:
+    """Return one line about a sweep that begins."""
+    cells, seeds = len(plan.cells), len(plan.seeds)
+    if plan.search is None:
+        return f"{plan.folder}: {cells} cells ({len(plan.groups)} × {seeds} seeds)"
+    line = (
+        f"{plan.folder}: {cells} cells ({plan.search.trials} trials × {seeds} seeds), to "
+        f"find the highest {plan.search.metric}"
+    )
+    if not plan.search.is_evaluated:
+        line += "; without evaluations (evaluate.every_rounds) no trial is pruned"
+    return line
+
+
+def _code_in(question: Question | SearchQuestion) -> Named:
+    from rookery.sweeps.planning import named_in
+    from rookery.sweeps.search_plan import SearchQuestion, code_named_in
+
+    if isinstance(question, SearchQuestion):
+        return code_named_in(question)
+    return named_in(question)
+
+
+def _question(
+    words: list[str], plan_file: Path | None, options: SearchOptions
+) -> Question | SearchQuestion:
+    from rookery.sweeps.axes import (
+        parse_seeds,
+        parse_words,
+        read_plan_file,
+        read_question,
+    )
+    from rookery.sweeps.search_words import search_of
 
     if plan_file is not None:
         if words:
             raise ConfigError(
                 f"{words[0]!r} and --plan were given: put everything into the file."
             )
-        return read_question(plan_file)
+        plan = read_plan_file(plan_file)
+        return read_question(plan_file) if plan.search is None else search_of(plan)
     if not words or "=" in words[0]:
         raise ConfigError("no game given: name one that `rookery games` lists.")
     seeds = [word for word in words[1:] if word.startswith("seeds=")]
     rest = [word for word in words[1:] if word not in seeds]
     numbers = parse_seeds(seeds[-1].removeprefix("seeds=")) if seeds else [0]
+    if options.engine is not None:
+        return options.asked(words[0], rest, numbers)
     return parse_words(words[0], rest, numbers)
 
 
@@ -147,7 +207,10 @@ def go(
 ) -> None:
     """Train all cells that are not done, also those that failed; after anything."""
     place = place_of(on, ray_address, slurm, until)
-    _train(_opened(folder, games, algorithms, probes), place, until, as_json)
+    opened = _opened(folder, games, algorithms, probes)
+    if opened.search is not None:
+        refuse_place(on)
+    _train(opened, place, until, as_json)
 
 
 def _opened(

@@ -23,8 +23,8 @@ from rookery.errors import ConfigError
 MOST_CELLS = 100_000
 MOST_VALUES = 10_000
 MAX_SEEDS = 10_000
-_NUMBER = r"[+-]?(?:\d{1,15}\.?\d{0,15}|\.\d{1,15})(?:[eE][+-]?\d{1,2})?"
-_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?")
+NUMBER = r"[+-]?(?:\d{1,15}\.?\d{0,15}|\.\d{1,15})(?:[eE][+-]?\d{1,2})?"
+_RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})(?:\.\.({NUMBER}))?")
 _INSTEAD = {
     "seed": "use seeds=3 or seeds=0..9",
     "seeds": "give it once, as seeds=0..9",
@@ -155,13 +155,17 @@ def _expanded(text: str) -> list[str]:
     """Return the values of a range such as 2..5 or 0.1..0.5..0.2, or the text itself."""
     match = _RANGE.fullmatch(text)
     if match is None:
+        if text.endswith("..log"):
+            raise ConfigError(
+                f"{shown(text)} is for a search: add --search optuna, or name the values."
+            )
         return [text]
     first, last = Decimal(match[1]), Decimal(match[2])
     step = Decimal(match[3] or 1)
     if match[3] is None and {first, last} != {x.to_integral_value() for x in (first, last)}:
         raise ConfigError(
             f"{shown(text)} is not a range of whole numbers: write FIRST..LAST..STEP, as "
-            "in 0.1..0.5..0.1."
+            "in 0.1..0.5..0.1, or search it: --search optuna."
         )
     if step > 0 and 0 <= last - first < MOST_VALUES * step:
         return [f"{first + i * step}" for i in range(int((last - first) / step) + 1)]
@@ -171,14 +175,35 @@ def _expanded(text: str) -> list[str]:
     )
 
 
-def read_question(file: Path) -> Question:
-    """Return what a TOML file asks for.
+@dataclass(frozen=True)
+class PlanFile:
+    """A TOML file that describes a sweep, as it was read."""
 
-    It has `games`, `seeds`, a table `settings`, and a list of tables `axes`: settings of
-    one table vary together.
+    file: Path
+    games: tuple[str, ...]
+    seeds: Any
+    settings: dict[str, Any]
+    axes: list[Any]
+    search: Any
+    """The options of a search; None if all combinations are trained."""
+
+
+def read_question(file: Path) -> Question:
+    """Return what a TOML file asks for, whose settings are not searched."""
+    plan = read_plan_file(file)
+    axes = tuple(axis_of(table, file) for table in plan.axes)
+    fixed = tuple(f"{key}={value}" for key, value in flat(plan.settings))
+    return Question(plan.games, axes, tuple(parse_seeds(plan.seeds)), fixed)
+
+
+def read_plan_file(file: Path) -> PlanFile:
+    """Return what is in a TOML file that describes a sweep.
+
+    It has `games`, `seeds`, a table `settings`, a list of tables `axes`: settings of one
+    table vary together; and a table `search` if they are searched.
     """
     tree = read_toml(file)
-    known = {"games", "seeds", "settings", "axes"}
+    known = {"games", "seeds", "settings", "axes", "search"}
     if unknown := sorted(set(tree) - known):
         raise ConfigError(
             f"{file} has {shown(unknown[0])}, expected only {', '.join(sorted(known))}."
@@ -191,10 +216,8 @@ def read_question(file: Path) -> Question:
     settings = tree.get("settings", {})
     if not isinstance(settings, dict):
         raise ConfigError(f"settings in {file} is {shown(settings)}, expected a table.")
-    axes = tuple(_axis_of(table, file) for table in _listed(tree, "axes", file))
-    fixed = flat(settings)
-    seeds = parse_seeds(tree.get("seeds", [0]))
-    return Question(tuple(games), axes, tuple(seeds), tuple(f"{k}={v}" for k, v in fixed))
+    axes, seeds = _listed(tree, "axes", file), tree.get("seeds", [0])
+    return PlanFile(file, tuple(games), seeds, settings, axes, tree.get("search"))
 
 
 def _listed(tree: Mapping[str, Any], name: str, file: Path) -> list[Any]:
@@ -204,7 +227,8 @@ def _listed(tree: Mapping[str, Any], name: str, file: Path) -> list[Any]:
     return tables
 
 
-def _axis_of(table: Mapping[str, Any], file: Path) -> Axis:
+def axis_of(table: Mapping[str, Any], file: Path) -> Axis:
+    """Return the axis that a table of a file describes."""
     columns = dict(_flat_lists(table, file))
     if not columns:
         raise ConfigError(f"an axis in {file} is empty: give a setting with its values.")

@@ -24,12 +24,15 @@ from rookery.storage.access import is_file
 from rookery.storage.checkpoints import checkpoints_in, number_of, read_manifest
 from rookery.storage.files import replace_whole
 from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.pruned import is_pruned
 
 FAILURES, ATTEMPTS = "failures", "attempts"
 """Folders with a file for each cell that has failed, or is being trained."""
 DONE, FAILED, RUNNING, STOPPED, WAITING = "done", "failed", "running", "stopped", "waiting"
-STATES = (DONE, RUNNING, FAILED, STOPPED, WAITING)
-"""`stopped` cells have begun and are not running; `waiting` ones have not begun."""
+PRUNED = "pruned"
+STATES = (DONE, PRUNED, RUNNING, FAILED, STOPPED, WAITING)
+"""`stopped` cells have begun and are not running; `waiting` ones have not begun. Those of a
+trial that a search has ended early are `pruned`, also if they have not begun."""
 
 
 def state_of(plan: Plan, cell: Cell) -> str:
@@ -38,6 +41,8 @@ def state_of(plan: Plan, cell: Cell) -> str:
         return DONE
     if file_of(plan, FAILURES, cell).exists():
         return FAILED
+    if plan.search is not None and is_pruned(plan.folder, cell.group.folder):
+        return PRUNED
     if not cell.folder.exists():
         return WAITING
     if is_held(cell.folder):
@@ -159,4 +164,9 @@ def forget_failures(plan: Plan) -> None:
 
 def file_of(plan: Plan, folder: str, cell: Cell) -> Path:
     """Return the file about a cell in a folder of the sweep."""
-    return plan.folder / folder / f"{re.sub(os.sep, ',', cell.name)}.json"
+    return file_about(plan.folder, folder, cell.name)
+
+
+def file_about(sweep: Path, folder: str, cell: str) -> Path:
+    """Return the file about a cell, by its name, in a folder of a sweep."""
+    return sweep / folder / f"{re.sub(os.sep, ',', cell)}.json"

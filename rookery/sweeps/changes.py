@@ -16,6 +16,7 @@ from typing import Any
 from rookery.config.parse import merge
 from rookery.config.resolve import resolve
 from rookery.config.toml import to_toml
+from rookery.errors import ConfigError
 from rookery.evaluation.play import agents_of
 from rookery.evaluation.probes import probe_of
 from rookery.games.registry import Entry
@@ -46,6 +47,11 @@ def change_plan(plan: Plan, asked: Mapping[str, Any]) -> Change | None:
     Raises:
         ConfigError: if a cell cannot have these settings; then none gets them.
     """
+    if plan.search is not None:
+        raise ConfigError(
+            f"{plan.folder} is a search, whose trials are compared as they were planned: "
+            "change the settings of one of its runs, or plan another sweep."
+        )
     changed = [_check(plan, cell, asked) for cell in plan.cells if has_begun(cell)]
     groups = []
     for cell in plan.cells[: len(plan.groups)]:  # one of each group

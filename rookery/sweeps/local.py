@@ -26,6 +26,7 @@ from rookery.supervisor.launcher import ending
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
+    PRUNED,
     RUNNING,
     failures,
     forget_failures,
@@ -102,10 +103,12 @@ class LocalSweep:
         if now - self._looked < LOOK_SECONDS:
             return True
         self._looked = now
+        self._look_for_trials()
+        left = self._tally.left
         others: list[Cell] = []
         for cell in list(left.values()):
             state = state_of(self._plan, cell)
-            if state == DONE:
+            if state in (DONE, PRUNED):
                 self._tally.take_done(cell)
             elif state == FAILED:
                 self._tally.take_failed(cell, failures(self._plan).get(cell.name, ""))
@@ -119,6 +122,12 @@ class LocalSweep:
             more = ", …" if len(others) > MOST_NAMED else ""
             self._say(f"waiting for other processes, which train {names}{more}")
         return bool(left)
+
+    def _look_for_trials(self) -> None:
+        """In a search, look which settings are known now, and how many trials there are."""
+        if self._plan.search is not None:
+            self._plan = Plan(self._plan.folder, self._plan.named)
+            self._tally.replan(self._plan)
 
     def _start(self) -> _Process:
         folder, code = str(self._plan.folder), self._plan.named.arguments()

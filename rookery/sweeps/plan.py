@@ -8,18 +8,19 @@ are trained next. The file has a checksum, and names code only in order to refus
 the user names it again.
 
 Several seeds of one run (`rookery train GAME seeds=0..9`) are a sweep with a single group.
+In a search, each trial is a group, which is added when its settings are known.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rookery.config.parse import merge
+from rookery.config.parse import merge, parse_overrides
 from rookery.config.resolve import resolve
 from rookery.config.run import Config
 from rookery.errors import ConfigError
@@ -30,6 +31,7 @@ from rookery.runs.folder import SWEEP, is_sweep
 from rookery.runs.run import is_named, trusted_entry
 from rookery.storage.arrays import Damaged
 from rookery.storage.summed_json import read_with_checksum, write_with_checksum
+from rookery.sweeps.search_record import Search, fits, search_in, trial_name
 from rookery.sweeps.trust import Named, refuse_unnamed, refuse_unnamed_game
 
 LAYOUT = 1
@@ -104,9 +106,36 @@ class Plan:
         self.seeds: list[int] = content["seeds"]
         self.groups = [Group(**group) for group in content["groups"]]
         self.changes: list[dict[str, Any]] = content["changes"]
+        self._found: dict[tuple[str, str], Entry] = {}
+        """Every game once, by its names in the plan."""
         self._entries = {
             group.folder: self._trusted(group, asked or {}) for group in self.groups
         }
+        self.search = search_in(content)
+        self.open_groups: list[Group] = []
+        """In place of the trials of a search whose settings are not known yet."""
+        if self.search is not None:
+            self._open(self.search)
+
+    def _open(self, search: Search) -> None:
+        """Add groups that stand for the trials that are still to come."""
+        base = Group(**search.base)
+        entry = self._trusted(base, {})
+        for sample in search.samples():  # all code, before any of it is suggested
+            overrides = parse_overrides(f"{key}={value}" for key, value in sample.items())
+            config = resolve(merge(base.tree, overrides), entry.settings)
+            refuse_unnamed(config, self.named, self.folder / SWEEP)
+        names = map(trial_name, range(len(self.groups), search.trials))
+        self.open_groups = [replace(base, folder=name) for name in names]
+        self._entries |= {group.folder: entry for group in self.open_groups}
+
+    @cached_property
+    def _open_names(self) -> set[str]:
+        return {group.folder for group in self.open_groups}
+
+    def is_open(self, cell: Cell) -> bool:
+        """Whether the settings of a cell are not known yet, so it cannot be trained."""
+        return cell.group.folder in self._open_names
 
     @property
     def is_seeds(self) -> bool:
@@ -123,7 +152,10 @@ class Plan:
         named = next((x for x in self.named.games if is_named(group.game, [x])), None)
         if not is_local(group.game):  # for what is in a notebook there is no option
             refuse_unnamed_game(group.game, self.named, self.folder / SWEEP)
-        entry = trusted_entry(self.folder / SWEEP, group.tree, named)
+        game = group.game, group.tree["game"]["name"]
+        if game not in self._found:
+            self._found[game] = trusted_entry(self.folder / SWEEP, group.tree, named)
+        entry = self._found[game]
         config = resolve(merge(group.tree, asked), entry.settings)
         with_resume = ", or with `rookery resume`: probe.code=" if self.is_seeds else ""
         refuse_unnamed(config, self.named, self.folder / SWEEP, with_resume)
@@ -131,7 +163,13 @@ class Plan:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All cells; the first seed of every group before the second of any."""
+        """All cells; the first seed of every group before the second of any.
+
+        In a search, a trial is completed before the next one begins.
+        """
+        if self.search is not None:
+            groups = [*self.groups, *self.open_groups]
+            return [self._cell(group, seed) for group in groups for seed in self.seeds]
         return [self._cell(group, seed) for seed in self.seeds for group in self.groups]
 
     def _cell(self, group: Group, seed: int) -> Cell:
@@ -165,7 +203,11 @@ def read_plan(folder: Path) -> dict[str, Any]:
             f"{LAYOUT}: use the version of Rookery that wrote it."
         )
     content = {"changes": [], **content}
-    if not _is_plan(content):
+    try:
+        search = search_in(content)
+    except ValueError:
+        raise damaged from None
+    if not _is_plan(content) or (search is not None and not _is_search(content, search)):
         raise damaged
     return content
 
@@ -182,6 +224,12 @@ def _is_plan(content: Mapping[str, Any]) -> bool:
         and all(_is_inside(group["folder"]) for group in groups or ())
         and all(isinstance(change, dict) for change in changes or ())
     )
+
+
+def _is_search(content: Mapping[str, Any], search: Search) -> bool:
+    """Whether the groups in a plan are those of its search."""
+    names = {field.name for field in fields(Group)}
+    return set(search.base) == names and fits(content["groups"], search)
 
 
 def _is_inside(name: Any) -> bool:

@@ -73,7 +73,7 @@ def references_of(
         say: called before players play.
     """
     groups: dict[str, Group] = {}
-    if len(scores.tasks) == 1:
+    if len(scores.tasks) <= 1:
         return {}
     for group in scores.groups:
         groups.setdefault(group.task, group)

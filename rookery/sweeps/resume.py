@@ -12,7 +12,7 @@ from rookery.config.parse import plain
 from rookery.config.run import all_in_one
 from rookery.runs.claim import Claim
 from rookery.runs.resume import describe_change
-from rookery.sweeps.cells import has_begun
+from rookery.sweeps.cells import WAITING, state_of
 from rookery.sweeps.changes import change_plan
 from rookery.sweeps.older import convert
 from rookery.sweeps.plan import Plan
@@ -47,7 +47,7 @@ def resumed_plan(
         if change is not None:
             say(describe_change(change))
     plan = Plan(folder, named)
-    waiting = [cell for cell in plan.cells if not has_begun(cell)]
+    waiting = [cell for cell in plan.cells if state_of(plan, cell) == WAITING]
     if waiting and plan.is_seeds:
         seeds = ", ".join(str(cell.seed) for cell in waiting)
         say(f"starting the remaining seeds: {seeds}")

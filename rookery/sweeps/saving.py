@@ -17,7 +17,7 @@ def saving_seconds(plan: Plan) -> float:
     That is estimated from the memory of one cell of every group, and twice what it took at
     most in the cells that have begun.
     """
-    one_each = {cell.group.folder: cell for cell in plan.cells}
+    one_each = {cell.group.config: cell for cell in plan.cells}
     memory = max(_bytes(cell) for cell in one_each.values())
     estimated = SAVING_SECONDS + SAVING_SECONDS_PER_GIB * memory / 2**30
     return max(estimated, SAVING_SECONDS + 2 * longest_save(plan.cells))

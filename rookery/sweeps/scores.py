@@ -23,6 +23,8 @@ from rookery.runs.overview import Overview
 from rookery.specs import Array
 from rookery.storage.access import is_file
 from rookery.sweeps.plan import read_plan
+from rookery.sweeps.search_record import search_in
+from rookery.sweeps.trials import PRUNED, Trials
 
 TRAINED, RETURN = "trained", "return"
 GAME = "game"
@@ -41,6 +43,8 @@ class Group:
     """Its configuration as TOML, with any seed."""
     files: Mapping[str, Any]
     """The checksums of the users' files when the sweep was planned."""
+    folder: str
+    """Relative to that of the sweep."""
     folders: Mapping[int, Path]
     """Of its cells, by seed."""
 
@@ -90,7 +94,11 @@ class SweepScores:
         self.folder = folder
         content = read_plan(folder)
         self.seeds: list[int] = content["seeds"]
-        self.groups = _groups(folder, content["groups"], self.seeds)
+        self.search = search_in(content)
+        self.trials = Trials(folder).read(content) if self.search else []
+        """The trials of a search, which are its groups; empty for another sweep."""
+        planned, is_search = content["groups"], self.search is not None
+        self.groups = _groups(folder, planned, self.seeds, is_search)
         self.cells = [
             CellScores(group, seed, Overview(path))
             for group in self.groups
@@ -174,9 +182,12 @@ class SweepScores:
 
     def notes(self) -> list[str]:
         """Return lines about cells that are not finished; none if all are."""
-        planned = len(self.groups) * len(self.seeds)
-        unfinished = [cell for cell in self.cells if not cell.is_finished]
-        missing = planned - len(self.cells)
+        pruned = {x.folder for x in self.trials if x.state == PRUNED}
+        groups = [x for x in self.groups if x.folder not in pruned]
+        cells = [cell for group in groups for cell in self.of(group)]
+        planned = len(groups) * len(self.seeds)
+        unfinished = [cell for cell in cells if not cell.is_finished]
+        missing = planned - len(cells)
         if not unfinished and not missing:
             return []
         parts = [f"{len(unfinished)} not finished, whose scores so far count"]
@@ -187,14 +198,19 @@ class SweepScores:
 
 
 def _groups(
-    folder: Path, planned: Iterable[Mapping[str, Any]], seeds: Sequence[int]
+    folder: Path,
+    planned: Iterable[Mapping[str, Any]],
+    seeds: Sequence[int],
+    is_search: bool,
 ) -> list[Group]:
     planned = list(planned)
     varied = list(dict.fromkeys(key for group in planned for key in group["settings"]))
     groups = []
     for group in planned:
         settings = {key: value_of(text) for key, text in group["settings"].items()}
-        of_game = {k: v for k, v in settings.items() if k.startswith(f"{GAME}.")}
+        # In a search, settings of the game are searched like all others.
+        own = () if is_search else settings.items()
+        of_game = {k: v for k, v in own if k.startswith(f"{GAME}.")}
         others = {k: v for k, v in settings.items() if k not in of_game}
         parts = filter(None, [group["game"], label_of(of_game, varied)])
         variant = label_of(others, varied) or _algorithm(group["config"])
@@ -207,6 +223,7 @@ def _groups(
                 variant,
                 group["config"],
                 group["seal"].get("files", {}),
+                group["folder"],
                 {seed: path / f"seed-{seed}" for seed in seeds},
             )
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,12 @@ from rookery.studies.aggregates import (
 )
 from rookery.studies.statistics import bootstrap, interquartile_mean
 from rookery.sweeps.references import Reference
-from rookery.sweeps.scores import GAME, RETURN, TRAINED, SweepScores
+from rookery.sweeps.scores import GAME, RETURN, TRAINED, Group, SweepScores
+from rookery.sweeps.trials import COMPLETE, FAILED, PRUNED, RUNNING, Trial
 
 NORMALISED = "normalised"
+TRIAL, STATE, VALUE = "trial", "state", "value"
+"""Columns of a search; `value` is what is maximised."""
 References = Mapping[str, Reference]
 
 Row = dict[str, Any]
@@ -62,8 +65,8 @@ def _plain(row: Row) -> Row:
 def results_of(scores: SweepScores, references: References) -> Results:
     """Return all rows of a sweep, and what is missing."""
     rows, seeds = combination_rows(scores, references), len(scores.seeds)
-    if len(scores.tasks) == 1 or not any(cell.scores for cell in scores.cells):
-        return Results(rows, [], seeds, [], scores.notes())
+    if len(scores.tasks) <= 1 or not any(cell.scores for cell in scores.cells):
+        return Results(rows, [], seeds, [], [*search_notes(scores), *scores.notes()])
     scale = [
         f"{NORMALISED}: {scores.metric(None)}, from random (0) to scripted (1)",
         *(
@@ -79,8 +82,22 @@ def results_of(scores: SweepScores, references: References) -> Results:
     return Results(rows, comparison.aggregate_rows(), seeds, scale, comparison.notes)
 
 
+def search_notes(scores: SweepScores) -> list[str]:
+    """Return what `value` is, and how many trials there are; nothing for another sweep."""
+    search = scores.search
+    if search is None:
+        return []
+    when = "in the last evaluation" if search.is_evaluated else "as in its column"
+    notes = [f"{VALUE}: mean of {search.metric} over seeds, {when}"]
+    if len(scores.trials) < search.trials:
+        notes.append(f"{len(scores.trials)} of {search.trials} trials have begun")
+    return notes
+
+
 def combination_rows(scores: SweepScores, references: References) -> list[Row]:
     """Return one row per combination: settings, seeds, and every score with its interval.
+
+    Those of a search are its trials, the best first.
 
     Args:
         scores: of the sweep.
@@ -88,13 +105,19 @@ def combination_rows(scores: SweepScores, references: References) -> list[Row]:
     """
     names = list(dict.fromkeys(name for cell in scores.cells for name in cell.scores))
     rows = []
-    for group in scores.groups:
+    trials = {trial.folder: trial for trial in scores.trials}
+    for group in ranked(scores):
         cells = scores.of(group)
         scored = [cell for cell in cells if cell.scores]
         row: Row = {GAME: group.game} if len(scores.games) > 1 else {}
+        trial = trials.get(group.folder)
+        row |= {TRIAL: trial.folder} if trial else {}
         row |= group.settings
         row["seeds"] = len(scored)
         row["finished"] = sum(cell.is_finished for cell in cells)
+        if trial:
+            value = trial.last_value
+            row |= {STATE: trial.state, VALUE: nan if value is None else value}
         columns = {name: [x.scores.get(name, nan) for x in scored] for name in names}
         if references:
             reference = references[group.task]
@@ -105,6 +128,22 @@ def combination_rows(scores: SweepScores, references: References) -> list[Row]:
             row |= estimate(f"counts.{name}" if name in row else name, values)
         rows.append(row)
     return rows
+
+
+def ranked(scores: SweepScores) -> list[Group]:
+    """Return the combinations of a sweep in their order; those of a search best first."""
+    if not scores.trials:
+        return scores.groups
+    pairs = list(zip(scores.trials, scores.groups, strict=True))
+    pairs.sort(key=lambda pair: _rank(pair[0]))  # of equal ones, the first stays first
+    return [group for _, group in pairs]
+
+
+def _rank(trial: Trial) -> tuple[int, float]:
+    """Return what trials are sorted by: those that are complete, by their value, first."""
+    order = (COMPLETE, RUNNING, PRUNED, FAILED)
+    value = trial.last_value
+    return order.index(trial.state), inf if value is None else -value
 
 
 def estimate(name: str, values: Sequence[float]) -> Row:

@@ -1,7 +1,7 @@
 """What has become of the cells of a sweep, and what the user is told of them.
 
 Whoever trains the cells, on this machine or on others, reports here what their processes
-tell. Every cell ends here exactly once: it is done, or it has failed.
+tell. Every cell ends here exactly once: it is done, or was pruned, or has failed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rookery.errors import RookeryError
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
+    PRUNED,
     STOPPED,
     record_failure,
     saved_round,
@@ -87,6 +88,9 @@ class Tally:
             if not self._progress.is_live:
                 total = len(self._plan.cells)
                 self._say(f"{cell.label} is done ({self._done} of {total})")
+        elif kind == PRUNED:
+            self.take_done(cell)
+            self._say(f"{cell.label} is pruned after round {event['round']}")
         elif kind == FAILED:
             self.take_failed(cell, event["line"])
         elif kind == WARNING and event["line"] not in self._warnings:
@@ -95,8 +99,14 @@ class Tally:
         elif kind == STOPPED and "line" in event:
             self._say(f"{cell.label}: {event['line']}")
 
+    def replan(self, plan: Plan) -> None:
+        """Take in what is new in the plan of a search: settings, and how many cells."""
+        cells = {cell.name: cell for cell in plan.cells}
+        self._plan = plan
+        self.left = {name: cell for name, cell in cells.items() if name in self.left}
+
     def take_done(self, cell: Cell) -> None:
-        """Count a cell as done."""
+        """Count a cell as done, or as one that nobody trains any further."""
         del self.left[cell.name]
         self._done += 1
 

@@ -1,7 +1,8 @@
 """Training the cells of a sweep, one after the other, in this process.
 
 Any number of processes, on any number of machines that share the folder, can do this at the
-same time: each takes the first cell that is neither done nor failed nor taken.
+same time: each takes the first cell that is neither done nor failed nor taken. In a search,
+a process that finds none asks for another trial.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rookery.sweeps.attempts import attempt
 from rookery.sweeps.cells import (
     DONE,
     FAILED,
+    PRUNED,
     STOPPED,
     WAITING,
     has_begun,
@@ -33,7 +35,10 @@ from rookery.sweeps.cells import (
     state_of,
     summary_of,
 )
+from rookery.sweeps.optuna_study import check_optuna
 from rookery.sweeps.plan import Cell, Plan
+from rookery.sweeps.pruned import MARKS
+from rookery.sweeps.search import Judge, Pruned, ask, keep_record
 from rookery.sweeps.trust import refuse_unnamed
 
 Tell = Callable[..., None]
@@ -54,15 +59,21 @@ def work(plan: Plan, stop: StopFlag, tell: Tell) -> None:
     Raises:
         Stopped: if asked to; the current cell is saved.
     """
+    if plan.search is not None:
+        check_optuna()
     over, refused = set[str](), set[str]()
     while (cell := _next(plan, over, refused)) is not None:
         if stop.is_set:
             raise Stopped
-        if train_cell(plan, cell, stop, tell):
+        if plan.is_open(cell):
+            plan = ask(plan, stop)
+        elif train_cell(plan, cell, stop, tell):
             over.add(cell.name)
             refused.clear()
         else:
             refused.add(cell.name)
+    if plan.search is not None:
+        keep_record(plan)
 
 
 def _next(plan: Plan, over: set[str], refused: set[str]) -> Cell | None:
@@ -78,7 +89,7 @@ def _next(plan: Plan, over: set[str], refused: set[str]) -> Cell | None:
         if cell.name in over or cell.name in refused:
             continue
         state = state_of(plan, cell)
-        if state in (DONE, FAILED):
+        if state in (DONE, FAILED, PRUNED):
             over.add(cell.name)
         elif state in (STOPPED, WAITING):
             return cell
@@ -91,7 +102,7 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
     An error is written down, and does not stop the others.
 
     Returns:
-        Whether it is done or has failed, rather than taken.
+        Whether it is done, or was pruned, or has failed, rather than taken.
 
     Raises:
         Stopped: if asked to; the cell is saved.
@@ -103,12 +114,14 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
             session = open_cell(plan, cell, stop, claim=claim)
             session.say = lambda line: tell(WARNING, cell.name, line=line)
             session.show_warning = session.say
-            session.run(lambda result: None)
+            _run(session, plan, cell)
     except InUse:  # another process was faster
         return False
     except ClaimLost as error:
         tell(STOPPED, cell.name, line=str(error))
         return False
+    except Pruned:
+        tell(PRUNED, cell.name, round=saved_round(cell))
     except Stopped:
         tell(STOPPED, cell.name, round=saved_round(cell))
         raise
@@ -119,6 +132,16 @@ def train_cell(plan: Plan, cell: Cell, stop: StopFlag, tell: Tell) -> bool:
     else:
         tell(DONE, cell.name, summary=summary_of(cell))
     return True
+
+
+def _run(session: Session, plan: Plan, cell: Cell) -> None:
+    """Train a cell to its end, or until its trial is ended."""
+    if plan.search is None:
+        session.run(lambda result: None)
+        return
+    judge = Judge(plan, cell)
+    session.run(judge.look)
+    judge.end()
 
 
 def open_cell(
@@ -162,9 +185,9 @@ def _make_folder(plan: Plan, cell: Cell) -> None:
     """Make the folder of a cell, if it has none.
 
     Raises:
-        ConfigError: if it is a link: training it would write outside the sweep's folder.
+        ConfigError: if a folder is a link: the cell would be written outside the sweep's.
     """
-    for folder in (plan.folder / cell.group.folder, cell.folder):
+    for folder in (plan.folder / cell.group.folder, cell.folder, plan.folder / MARKS):
         if folder != plan.folder and folder.is_symlink():
             raise ConfigError(
                 f"{folder} is a link, and a sweep must not contain links: put the folder "

@@ -104,7 +104,11 @@ REFUSED = {
     "range of fractions": (
         ["discount=0.1..0.5"],
         "'0.1..0.5' is not a range of whole numbers: write FIRST..LAST..STEP, as in "
-        "0.1..0.5..0.1.",
+        "0.1..0.5..0.1, or search it: --search optuna.",
+    ),
+    "logarithmic": (
+        ["learning_rate=1e-4..1e-2..log"],
+        "'1e-4..1e-2..log' is for a search: add --search optuna, or name the values.",
     ),
     "value twice": (
         ["worlds=2,4,2"],
@@ -207,7 +211,7 @@ def test_a_file_asks_for_the_same_as_words(tmp_path: Path) -> None:
 WRONG_FILES = {
     "another key": (
         "game = 'tag'",
-        "has 'game', expected only axes, games, seeds, settings",
+        "has 'game', expected only axes, games, search, seeds, settings",
     ),
     "games": ("games = 3", "games in plan.toml is 3, expected a list of names."),
     "game": ("games = [3]", "games in plan.toml is [3], expected a list of names."),

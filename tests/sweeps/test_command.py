@@ -99,6 +99,7 @@ def test_the_status_counts_cells_and_names_failed_ones(tmp_path: Path, run: Run)
             "sweep": "sweep",
             "cells": 4,
             "done": 2,
+            "pruned": 0,
             "running": 0,
             "failed": 2,
             "stopped": 0,
@@ -106,6 +107,7 @@ def test_the_status_counts_cells_and_names_failed_ones(tmp_path: Path, run: Run)
             "left": 0,
             "failures": {},
             "unlike": {},
+            "search": None,
         },
     )
 

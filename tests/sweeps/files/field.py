@@ -27,11 +27,12 @@ class Field(grid.GridGame):
         dies: bool = False
         crashes: bool = False
         pause: float = 0.05
+        worth: float = 1.0
 
     def declare(self):
         if DEADLY.exists():
             os.kill(os.getpid(), signal.SIGKILL)
-        self.berry = grid.Kind(value=1.0, layer="berries")
+        self.berry = grid.Kind(value=self.settings.worth, layer="berries")
         self.picker = grid.Body(grid.MOVES, sees={"view": grid.Window(1)})
 
     def begin_round(self, number):
