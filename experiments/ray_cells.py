@@ -1,11 +1,12 @@
 """Check a sweep on a Ray cluster of which one node is lost, and one computes other bits.
 
-    python experiments/ray_cells.py --out ray_cells.json [--cells 20] [--rounds 120]
+    python experiments/ray_cells.py --out ray_cells.json [--cells 20] [--rounds 400]
 
 The cells are trained twice: one after the other in this process's children, and on three
 nodes of one processor each. When a third of the cells are done, one of two good nodes is
-removed. The third node computes other bits (ATEN_CPU_CAPABILITY=default). Every cell must
-have the digest of its undisturbed twin, and none may have been trained on that node.
+removed, in the middle of a cell. The third node computes other bits
+(ATEN_CPU_CAPABILITY=default). Every cell must have the digest of its undisturbed twin, and
+none may have been trained on that node.
 """
 
 from __future__ import annotations
@@ -73,6 +74,16 @@ def done(folder: Path, rounds: int) -> int:
     return len(list(folder.glob(f"*/seed-*/checkpoints/ckpt-{rounds}")))
 
 
+def in_the_middle(folder: Path, rounds: int) -> int:
+    """Return how many cells have begun and are far from their end, as far as is known."""
+    saved = [
+        max(int(path.name.partition("-")[2]) for path in checkpoints)
+        for cell in folder.glob("*/seed-*")
+        if (checkpoints := list(cell.glob("checkpoints/ckpt-*")))
+    ]
+    return sum(number <= rounds // 4 for number in saved)
+
+
 def digests(folder: Path) -> dict[str, Any]:
     """Return the digest of every cell, and whether it is exact."""
     found = {}
@@ -97,8 +108,11 @@ def disturbed(folder: Path, cells: int, rounds: int) -> dict[str, Any]:
         process = subprocess.Popen(
             command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
-        while process.poll() is None and done(folder, rounds) < cells // 3:
-            time.sleep(0.5)
+        # Both good nodes are in the middle of a cell: so is the one that is removed.
+        while process.poll() is None and (
+            done(folder, rounds) < cells // 3 or in_the_middle(folder, rounds) < 2
+        ):
+            time.sleep(0.1)
         removed_at = done(folder, rounds)
         cluster.remove_node(nodes[1], allow_graceful=False)
         _, said = process.communicate()
@@ -119,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--cells", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--rounds", type=int, default=400)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
