@@ -21,7 +21,7 @@ from rookery.sweeps.cells import (
     saved_round,
 )
 from rookery.sweeps.plan import Cell, Plan
-from rookery.sweeps.work import WARNING
+from rookery.sweeps.work import START, WARNING
 
 MOST_FALSE_STARTS = 3
 """If so many processes in a row die before they take a cell, no more are started."""
@@ -65,7 +65,10 @@ class Tally:
 
     def __init__(self, plan: Plan, progress: Progress, say: Say, warn: Say) -> None:
         self._plan, self._progress, self._say, self._warn = plan, progress, say, warn
-        self._deaths: Counter[tuple[str, int]] = Counter()
+        self._started: dict[str, int] = {}
+        """The newest checkpoint of every cell when it was last taken."""
+        self._deaths: Counter[str] = Counter()
+        """How often in a row the process of a cell has died without saving anything."""
         self._warnings: set[str] = set()
         self._done = 0
         self.left = {cell.name: cell for cell in plan.cells}
@@ -81,7 +84,9 @@ class Tally:
         kind = event["event"]
         if cell.name not in self.left:
             return
-        if kind == DONE:
+        if kind == START:
+            self._started[cell.name] = event["round"]
+        elif kind == DONE:
             self.take_done(cell)
             summary = {**event["summary"], "run": str(cell.folder)}
             self.outcome.summaries[cell.name] = summary
@@ -117,7 +122,9 @@ class Tally:
         self._say(f"{cell.label} failed: {line}")
 
     def fail(self, cell: Cell, line: str) -> None:
-        """Write down that a cell has failed, count it and say so."""
+        """Write down that a cell has failed, count it and say so, unless it has ended."""
+        if cell.name not in self.left:
+            return
         record_failure(self._plan, cell, line)
         self.take_failed(cell, line)
 
@@ -128,11 +135,12 @@ class Tally:
             cell: whose process it was.
             how: it died, as a sentence without its end.
         """
-        if cell.name not in self.left:  # another process has taken it, and ended it
-            return
-        saved, limit = saved_round(cell), cell.config.restarts.limit
-        self._deaths[cell.name, saved] += 1
-        if self._deaths[cell.name, saved] < limit:
-            self._say(f"{cell.label}: {how}; it is continued from round {saved}.")
+        saved, limit = saved_round(cell), max(1, cell.config.restarts.limit)
+        if saved > self._started.get(cell.name, saved):
+            self._deaths[cell.name] = 0
         else:
+            self._deaths[cell.name] += 1
+        if self._deaths[cell.name] >= limit:
             self.fail(cell, f"{how}, {limit} times without a new checkpoint in between")
+        elif cell.name in self.left:  # no other process has taken it, and ended it
+            self._say(f"{cell.label}: {how}; it is continued from round {saved}.")

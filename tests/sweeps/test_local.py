@@ -25,6 +25,7 @@ from rookery.sweeps.local import LocalSweep
 from rookery.sweeps.plan import Plan
 from rookery.sweeps.tally import CannotStart, Tally
 from rookery.sweeps.trust import Named
+from rookery.sweeps.work import START
 from tests.scenarios.conftest import is_alive, wait_for
 from tests.sweeps.conftest import (
     FIELD,
@@ -207,6 +208,26 @@ def test_a_death_is_not_counted_once_another_process_has_ended_the_cell(
 
     assert said == [f"{cell.label} failed: its process died once"]
     assert failures(plan) == {}
+
+
+def test_a_process_that_has_saved_a_checkpoint_before_it_died_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, said = planned(tmp_path / "sweep", "restarts.limit=2"), list[str]()
+    tally, cell = Tally(plan, Quiet(), said.append, print), plan.cells[0]
+    saved = [0, 4, 4, 4]
+    monkeypatch.setattr("rookery.sweeps.tally.saved_round", lambda cell: saved.pop(0))
+
+    for round_ in (0, 0, 4):
+        tally.take_event(cell, {"event": START, "round": round_})
+        tally.take_death(cell, "its process was killed")
+
+    assert [line.rpartition("round ")[2] for line in said] == ["0.", "4.", "4."]
+    tally.take_event(cell, {"event": START, "round": 4})
+    tally.take_death(cell, "its process was killed")
+    assert failures(plan) == {
+        cell.name: "its process was killed, 2 times without a new checkpoint in between"
+    }
 
 
 def test_if_no_process_starts_the_sweep_ends_with_the_reason(
