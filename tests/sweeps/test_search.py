@@ -358,6 +358,25 @@ def test_a_kill_between_an_evaluation_and_its_judgement_changes_nothing(
 # After anything
 
 
+def test_a_kill_before_the_last_evaluation_is_logged_changes_nothing(
+    done: Plan, tmp_path: Path
+) -> None:
+    best = best_of(trials_of(done))
+    assert best is not None
+    shutil.copytree(done.folder, tmp_path / "sweep")
+    plan = Plan(tmp_path / "sweep", done.named)
+    log = plan.folder / best.folder / "seed-0" / EVALUATIONS
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(x for x in lines if json.loads(x)["round"] < ROUNDS))
+    (unfinished,) = [x for x in trials_of(plan) if x.folder == best.folder]
+    assert (unfinished.state, unfinished.value) == (RUNNING, None)
+
+    plan = worked(plan)
+
+    assert log.read_text() == "".join(lines)
+    assert trials_of(plan) == trials_of(done)
+
+
 def test_scores_after_the_planned_rounds_do_not_count(copy: Plan) -> None:
     best = best_of(trials_of(copy))
     assert best is not None
