@@ -18,7 +18,7 @@ from rookery.errors import ArrayFileError, ConfigError
 from rookery.runs.changes import read_history
 from rookery.runs.claim import is_held
 from rookery.runs.folder import CHECKPOINTS, CONFIG
-from rookery.runs.log import METRICS, read_lines, totals_of
+from rookery.runs.log import EVALUATIONS, METRICS, read_lines, totals_of
 from rookery.runs.seal import DECIDES_BITS
 from rookery.storage.access import is_file
 from rookery.storage.checkpoints import checkpoints_in, number_of, read_manifest
@@ -59,6 +59,7 @@ def is_done(cell: Cell) -> bool:
     """Whether all rounds of a cell are trained and saved, with all changes of the plan.
 
     A cell whose files are damaged is not done: whoever takes it finds out what is wrong.
+    Nor is one that was killed between its last checkpoint and its last evaluation.
     """
     saved = saved_round(cell)
     if not saved or not has_begun(cell):
@@ -66,9 +67,23 @@ def is_done(cell: Cell) -> bool:
     try:
         if missing_changes(cell) or read_history(cell.folder).is_pending(cell.folder):
             return False
-        return saved >= rounds_of(cell)
+        rounds = rounds_of(cell)
+        if saved < rounds:
+            return False
+        evaluate = read_toml(cell.folder / CONFIG).get("evaluate", {})
+        return has_last_evaluation(cell.folder, rounds, evaluate.get("every_rounds", 0))
     except ConfigError:
         return False
+
+
+def has_last_evaluation(folder: Path, rounds: int, every_rounds: int) -> bool:
+    """Whether the evaluation at the end of a run is logged, if there is to be one.
+
+    It is played after the last round, and a run that continues there plays it again.
+    """
+    if not every_rounds or rounds % every_rounds:
+        return True
+    return any(line.get("round") == rounds for line in read_lines(folder / EVALUATIONS))
 
 
 def missing_changes(cell: Cell) -> Sequence[Mapping[str, Any]]:

@@ -74,9 +74,18 @@ class Search:
         return {**content, "fixed": list(self.fixed)}
 
     @cached_property
+    def _config(self) -> dict[str, Any]:
+        return tomllib.loads(self.base["config"])
+
+    @property
     def rounds(self) -> int:
         """How many rounds every trial has."""
-        return int(tomllib.loads(self.base["config"])["rounds"])
+        return int(self._config["rounds"])
+
+    @property
+    def every_rounds(self) -> int:
+        """How many rounds there are between evaluations; 0 if there are none."""
+        return int(self._config["evaluate"]["every_rounds"])
 
     def samples(self) -> list[dict[str, str]]:
         """Return settings that contain every choice once, as far as they can name code."""

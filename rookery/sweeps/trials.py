@@ -18,7 +18,7 @@ from rookery.runs.log import EVALUATIONS, read_lines
 from rookery.runs.overview import Overview
 from rookery.storage.access import is_file
 from rookery.storage.checkpoints import checkpoints_in, number_of
-from rookery.sweeps.cells import FAILURES, file_about
+from rookery.sweeps.cells import FAILURES, file_about, has_last_evaluation
 from rookery.sweeps.pruned import is_pruned
 from rookery.sweeps.search_record import TRAINED, Search, recorded_search
 
@@ -93,7 +93,7 @@ class Trials:
                 at_rounds.setdefault(number, []).append(score)
         means = {number: fmean(at_rounds[number]) for number in sorted(at_rounds)}
         trial = Trial(group["folder"], group["settings"], at_rounds=means)
-        complete = [is_complete(cell, rounds) for cell in cells]
+        complete = [is_complete(cell, search) for cell in cells]
         if all(complete):
             scores = [final_score(cell, search, rounds) for cell in cells]
             if None in scores:  # such as no episode that has ended
@@ -108,11 +108,13 @@ class Trials:
         return replace(trial, state=FAILED) if is_over else trial
 
 
-def is_complete(cell: Path, rounds: int) -> bool:
-    """Whether all planned rounds of a run are trained and saved."""
+def is_complete(cell: Path, search: Search) -> bool:
+    """Whether all planned rounds of a run are trained, saved and evaluated."""
     checkpoints = checkpoints_in(cell / CHECKPOINTS)
     saved = number_of(checkpoints[0]) if checkpoints else 0
-    return saved >= rounds and is_file(cell / CONFIG)
+    if saved < search.rounds or not is_file(cell / CONFIG):
+        return False
+    return has_last_evaluation(cell, search.rounds, search.every_rounds)
 
 
 def evaluations(cell: Path, metric: str, rounds: int) -> dict[int, float]:

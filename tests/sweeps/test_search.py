@@ -307,6 +307,21 @@ def test_without_evaluations_the_return_while_training_counts(tmp_path: Path) ->
     assert rows["value"].tolist() == sorted(rows["value"], reverse=True)
 
 
+def test_a_count_of_the_game_can_be_maximised(tmp_path: Path) -> None:
+    words = ["algorithm=ppo", "rounds=2", "worlds=2", "workers=0", "game.turns=5"]
+    words += ["evaluate.every_rounds=1", "discount=0.0..0.9"]
+    options = {"engine": "optuna", "trials": 2, "metric": "stag"}
+    question = parse_search("iterated_stag_hunt", words, [0], options)
+
+    plan = worked(plan_search(question, tmp_path / "sweep", code_named_in(question)))
+
+    for trial in trials_of(plan):
+        lines = read_lines(plan.folder / trial.folder / "seed-0" / EVALUATIONS)
+        means = [x["counts"]["stag"]["mean"] for x in lines if x["players"] == "greedy"]
+        assert trial.at_rounds == {1: means[0], 2: means[1]}
+        assert trial.value == means[1]
+
+
 def trial(*scores: float, state: str = COMPLETE) -> Trial:
     """Return a trial with scores in rounds 2, 4, 6, …"""
     settings = {"game.worth": "1.0", "worlds": "1"}
@@ -356,6 +371,25 @@ def test_a_kill_between_an_evaluation_and_its_judgement_changes_nothing(
 
 
 # After anything
+
+
+def test_a_kill_before_the_last_evaluation_is_logged_changes_nothing(
+    done: Plan, tmp_path: Path
+) -> None:
+    best = best_of(trials_of(done))
+    assert best is not None
+    shutil.copytree(done.folder, tmp_path / "sweep")
+    plan = Plan(tmp_path / "sweep", done.named)
+    log = plan.folder / best.folder / "seed-0" / EVALUATIONS
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(x for x in lines if json.loads(x)["round"] < ROUNDS))
+    (unfinished,) = [x for x in trials_of(plan) if x.folder == best.folder]
+    assert (unfinished.state, unfinished.value) == (RUNNING, None)
+
+    plan = worked(plan)
+
+    assert log.read_text() == "".join(lines)
+    assert trials_of(plan) == trials_of(done)
 
 
 def test_scores_after_the_planned_rounds_do_not_count(copy: Plan) -> None:

@@ -68,6 +68,23 @@ def test_what_is_done_is_not_trained_again(tmp_path: Path) -> None:
     assert worked(plan) == []
 
 
+def test_a_cell_that_was_killed_before_its_last_evaluation_is_evaluated_again(
+    tmp_path: Path,
+) -> None:
+    plan = planned(tmp_path / "sweep", "evaluate.every_rounds=6", seeds="0")
+    worked(plan)
+    (cell,) = plan.cells
+    log = cell.folder / "evaluations.jsonl"
+    evaluations = log.read_bytes()
+    log.write_bytes(b"".join(evaluations.splitlines(keepends=True)[:2]))  # of round 6
+    assert states(plan) == [STOPPED]
+
+    worked(plan)
+
+    assert log.read_bytes() == evaluations
+    assert states(plan) == [DONE]
+
+
 def test_a_cell_that_fails_is_written_down_and_does_not_stop_the_others(
     tmp_path: Path,
 ) -> None:
