@@ -144,8 +144,15 @@ def changing_digest(game: str, settings: dict[str, Any], folder: Path) -> str:
     merged = {**SMALL, **settings, "rounds": 2, "workers": 0}
     rookery.train(game, run=folder, **merged, actors=numbers[2], progress=False)
     for number in rounds[1:]:
-        rookery.resume(folder, rounds=number, actors=numbers[number], progress=False)
+        changes = {"rounds": number, "actors": numbers[number]}
+        rookery.resume(folder, game, own_algorithms(settings), progress=False, **changes)
     return str(rookery.Run(folder, game).digest()["run"])
+
+
+def own_algorithms(settings: dict[str, Any]) -> list[str]:
+    """Return the algorithms of agents that are not built in, which must be named again."""
+    agents = settings.get("agents", {}).values()
+    return [agent["algorithm"] for agent in agents if ":" in agent.get("algorithm", "")]
 
 
 def compare(name: str, kills: int, console: Console) -> int:
