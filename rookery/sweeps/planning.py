@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rookery.algorithms.agents import build_agents, check_agents
 from rookery.config.run import Config
 from rookery.config.toml import to_toml
 from rookery.errors import ConfigError
@@ -95,7 +96,10 @@ def named_in(question: Question) -> Named:
 
 
 def groups_of(
-    question: Question, named: Named | None = None, file: Path | None = None
+    question: Question,
+    named: Named | None = None,
+    file: Path | None = None,
+    must_learn: bool = True,
 ) -> list[Group]:
     """Return all groups that a sweep asks for, with every setting checked.
 
@@ -104,6 +108,7 @@ def groups_of(
         named: code that the user has named.
         file: the file that the question is from, if it is; code that it names must be in
             `named`.
+        must_learn: whether combinations are refused with which an agent could never learn.
 
     Raises:
         ConfigError: naming the combination that is impossible.
@@ -121,7 +126,7 @@ def groups_of(
                 refuse_unnamed(config, named or Named(), file)
             names = _names(question, game, settings)
             folder = next(name for name in names if name not in groups)
-            group = _group(folder, entry, side_by_side(config), settings)
+            group = _group(folder, entry, side_by_side(config), settings, must_learn)
         except ConfigError as error:
             if not overrides:
                 raise
@@ -138,11 +143,20 @@ def side_by_side(config: Config) -> Config:
     return config.model_copy(update={"workers": workers})
 
 
-def _group(folder: str, entry: Entry, config: Config, settings: dict[str, str]) -> Group:
+def _group(
+    folder: str,
+    entry: Entry,
+    config: Config,
+    settings: dict[str, str],
+    must_learn: bool = True,
+) -> Group:
     """Return a group, after checking everything that its cells need."""
     probe_of(config)
     agents = agents_of(entry, config)
     config.check_agents([spec.id for spec in agents])
+    built = build_agents(config, agents)
+    if must_learn:
+        check_agents(built, config.worlds)
     origins = origins_of(config, agents)
     sums = {agent: origin_checksum(origin) for agent, origin in origins.items()}
     seal = seal_of(config, [spec.id for spec in agents], sums)

@@ -268,10 +268,7 @@ def _sample(
     for place in (0, -1):
         question = asked.sweep_of(Axis(dimension.keys, (values,)), place)
         try:
-            (group,) = groups_of(question, named, file)
-            entry = find(group.game)
-            config = resolve(group.tree, entry.settings)
-            build_agents(config, agents_of(entry, config))
+            (group,) = groups_of(question, named, file, must_learn=False)
         except RookeryError as error:
             problems.append(error)
         else:

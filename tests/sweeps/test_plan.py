@@ -150,6 +150,14 @@ IMPOSSIBLE = {
         ["agents.7.algorithm=dqn,iqn"],
         "iterated_chicken agents.7.algorithm=dqn: 'agents.7' matches no agent",
     ),
+    "unknown algorithm": (
+        ["algorithm=dqn,pppo"],
+        "iterated_chicken algorithm=pppo: unknown algorithm 'pppo': did you mean 'ppo'?",
+    ),
+    "never learns": (
+        ["algorithm=dqn", "replay.capacity=100,100000"],
+        "iterated_chicken replay.capacity=100: agent '0' would never learn: ",
+    ),
     "the same twice": (
         ["learning_rate=1e-4,0.0001"],
         "iterated_chicken learning_rate=0.0001 is the same as iterated_chicken "

@@ -177,7 +177,7 @@ REFUSED = {
     "one of several": (
         ["algorithm=dqn,pppo", RATE],
         {},
-        "unknown algorithm 'pppo': did you mean 'ppo'?",
+        f"{FIELD} algorithm=pppo: unknown algorithm 'pppo': did you mean 'ppo'?",
     ),
     "metric": (
         [RATE],

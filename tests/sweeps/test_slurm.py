@@ -401,7 +401,7 @@ def test_a_finished_sweep_is_not_submitted(
 
 def test_the_time_for_saving_grows_with_the_replay(tmp_path: Path) -> None:
     dqn = ("algorithm=dqn", "replay.warmup=4")
-    small = make_plan(tmp_path / "small", 1, *dqn)
+    small = make_plan(tmp_path / "small", 1, *dqn, "replay.capacity=100")
     large = make_plan(tmp_path / "large", 1, *dqn, "replay.capacity=100000000")
 
     assert saving_seconds(small) < 6 < 20 < saving_seconds(large)
